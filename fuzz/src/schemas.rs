@@ -355,7 +355,7 @@ fn write_float(take: &mut Take<'_>, most: f64, out: &mut String) {
 }
 
 /// Returns the schemas in a file of vectors, as JSON text; those of one object are consecutive.
-pub(crate) fn of_vectors(file: &[u8], keys: &[&str]) -> Vec<Vec<Vec<u8>>> {
+pub(crate) fn test_vectors(file: &[u8], keys: &[&str]) -> Vec<Vec<Vec<u8>>> {
     let Ok(Value::Array(all)) = serde_json::from_slice(file) else { return Vec::new() };
     let texts = |vector: &Value| -> Option<Vec<Vec<u8>>> {
         keys.iter().map(|key| Some(vector.get(*key)?.to_string().into_bytes())).collect()
@@ -364,7 +364,7 @@ pub(crate) fn of_vectors(file: &[u8], keys: &[&str]) -> Vec<Vec<Vec<u8>>> {
 }
 
 /// Decodes the hexadecimal text of a vector.
-pub(crate) fn of_hex(text: &[u8]) -> Vec<u8> {
+pub(crate) fn from_hex(text: &[u8]) -> Vec<u8> {
     let digits: Vec<u8> =
         text.iter().filter_map(|b| char::from(*b).to_digit(16)).map(|d| d as u8).collect();
     digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()

@@ -116,8 +116,8 @@ impl Put {
     }
 
     pub(crate) fn types(&mut self, dtype: DType, logical: Option<&LogicalType>) {
-        let place = DType::ALL.iter().position(|d| *d == dtype);
-        self.u8(place.unwrap_or_default() as u8);
+        let index = DType::ALL.iter().position(|d| *d == dtype);
+        self.u8(index.unwrap_or_default() as u8);
         let number = |t: &LogicalType| logical_types().position(|k| k == *t);
         self.u8(logical.map_or(0, |t| number(t).map_or(11, |n| n as u8 + 1)));
     }

@@ -55,8 +55,8 @@ def test_accelerate(tmp_path):
     assert equal(model, other)
     with accelerate.init_empty_weights():
         empty = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, 4))
-    placed = accelerate.load_checkpoint_and_dispatch(empty, tmp_path, device_map={"": "cpu"})
-    assert equal(model, placed)
+    with_tensor_name = accelerate.load_checkpoint_and_dispatch(empty, tmp_path, device_map={"": "cpu"})
+    assert equal(model, with_tensor_name)
 
 
 def test_diffusers(tmp_path):

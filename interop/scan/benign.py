@@ -258,10 +258,10 @@ def folders() -> Iterator[Case]:
 CLOSED = ("packed by bzip2", "packed by xz", "packed by LZMA", "packed by LZ4")
 
 
-def expected(name: str, said: dict[str, Any]) -> str | None:
+def expected(name: str, report: dict[str, Any]) -> str | None:
     """Why a file is judged otherwise, where that is known and meant so."""
-    unread, imports = said["unread"], {tuple(i) for i in said["imports"]}
-    if said["verdict"] == "unknown" and unread and all(any(what in e for what in CLOSED) for e in unread):
+    unread, imports = report["unread"], {tuple(i) for i in report["imports"]}
+    if report["verdict"] == "unknown" and unread and all(any(what in e for what in CLOSED) for e in unread):
         return "compressed by bzip2, xz, LZMA or LZ4"
     # They tell joblib to load other files, by name.
     if any(name in ("NDArrayWrapper", "ZNDArrayWrapper") for _, name in imports):
@@ -298,15 +298,15 @@ def main() -> None:
         frames = b"".join(struct.pack("<I", len(data)) + data for _, data in some)
         done = subprocess.run([args.scanner], input=frames, stdout=subprocess.PIPE, check=True)
         for (name, _), line in zip(some, done.stdout.splitlines(), strict=True):
-            said = json.loads(line)
-            counts[said["verdict"]] += 1
-            if said["verdict"] in ("safe", "no pickles"):
+            report = json.loads(line)
+            counts[report["verdict"]] += 1
+            if report["verdict"] in ("safe", "no pickles"):
                 continue
-            why = expected(name, said)
+            why = expected(name, report)
             if why:
                 excused[why] += 1
             else:
-                failed.append((name, said))
+                failed.append((name, report))
         some.clear()
 
     for at, (name, data) in enumerate(cases(args.packages)):
@@ -317,8 +317,8 @@ def main() -> None:
         if len(some) >= 200 or sum(len(data) for _, data in some) > 100 << 20:
             scan()
     scan()
-    for name, said in failed:
-        print(name, said["verdict"], *said["blamed"][:10], *said["unread"][:2], sep="\t")
+    for name, report in failed:
+        print(name, report["verdict"], *report["blamed"][:10], *report["unread"][:2], sep="\t")
     for why, count in excused.items():
         print(f"{count:>9}  not counted: {why}")
     judged = sum(counts.values()) - sum(excused.values())

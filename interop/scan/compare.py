@@ -198,11 +198,11 @@ def tells(tell: Callable[[pathlib.Path], str], paths: list[pathlib.Path]) -> Ite
         signal.alarm(10)
         try:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                told = tell(path)
+                verdict = tell(path)
         except (Exception, Late):
-            told = "cannot tell"
+            verdict = "cannot tell"
         signal.alarm(0)
-        yield told
+        yield verdict
 
 
 def main() -> None:

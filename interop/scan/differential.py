@@ -462,16 +462,16 @@ def batch(job: tuple[str, int, int]) -> tuple[Counter[str], list[dict[str, Any]]
     frames = b"".join(struct.pack("<I", len(whole)) + whole for _, whole, _ in cases)
     done = subprocess.run([scanner], input=frames, stdout=subprocess.PIPE, check=True)
     for (kind, whole, files), line in zip(cases, done.stdout.splitlines(), strict=True):
-        said = json.loads(line)
-        listed = {tuple(name) for name in said["imports"]}
+        report = json.loads(line)
+        listed = {tuple(name) for name in report["imports"]}
         # A name that is too long, or that only running would tell, is listed as `?`.
         missing = {name for name in wanted(files) if name not in listed}
-        counts[f"{kind}: {said['verdict']}"] += 1
-        if missing and not said["open"] and not (said["verdict"] == "unknown"):
+        counts[f"{kind}: {report['verdict']}"] += 1
+        if missing and not report["open"] and not (report["verdict"] == "unknown"):
             if any("?" in name for name in listed):
                 counts["not told by name"] += 1
                 continue
-            misses.append({"kind": kind, "seed": seed, "bytes": whole.hex(), "missing": sorted(missing), "said": said})
+            misses.append({"kind": kind, "seed": seed, "bytes": whole.hex(), "missing": sorted(missing), "said": report})
     return counts, misses
 
 

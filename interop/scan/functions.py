@@ -127,12 +127,12 @@ def main() -> None:
     verdicts: dict[str, int] = {}
     failed = []
     for (name, _), line in zip(all_cases, done.stdout.splitlines(), strict=True):
-        said = json.loads(line)
-        verdicts[said["verdict"]] = verdicts.get(said["verdict"], 0) + 1
-        if said["verdict"] not in ("suspicious", "dangerous") and not (name.startswith(FILE) and said["verdict"] == "unknown"):
-            failed.append((name, said))
-    for name, said in failed:
-        print(name, said["verdict"], said["imports"], *said["unread"][:2], sep="\t")
+        report = json.loads(line)
+        verdicts[report["verdict"]] = verdicts.get(report["verdict"], 0) + 1
+        if report["verdict"] not in ("suspicious", "dangerous") and not (name.startswith(FILE) and report["verdict"] == "unknown"):
+            failed.append((name, report))
+    for name, report in failed:
+        print(name, report["verdict"], report["imports"], *report["unread"][:2], sep="\t")
     print(f"{len(all_cases)} files with functions by value, {len(failed)} of them not called out: {verdicts}")
     sys.exit(1 if failed or not all_cases else 0)
 

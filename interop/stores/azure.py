@@ -59,8 +59,8 @@ with tempfile.TemporaryDirectory() as folder:
         assert "stores/no-bucket" in store.run("inspect", "az://nothing/none.zt", ends_with=2)
         other = base64.b64encode(b"another-key-that-nobody-sees-000").decode()
         wrong = Store(command, endpoint, named | {"AZURE_STORAGE_ACCOUNT_KEY": other}, secrets=[key, other])
-        said = wrong.run("inspect", "az://models/in/tiny.zt", ends_with=None)
-        assert "stores/credentials" in said or "stores/denied" in said, said
+        output = wrong.run("inspect", "az://models/in/tiny.zt", ends_with=None)
+        assert "stores/credentials" in output or "stores/denied" in output, output
     finally:
         server.terminate()
         server.wait(30)

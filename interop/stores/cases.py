@@ -31,11 +31,11 @@ class Store:
         done = subprocess.run(
             [self.command, *args, *how], capture_output=True, text=True, timeout=120, env=self.environ
         )
-        said = done.stdout + done.stderr
+        output = done.stdout + done.stderr
         is_so = done.returncode != 0 if ends_with is None else done.returncode == ends_with
-        assert is_so, f"{args}: {done.returncode}\n{said}"
-        assert not any(secret in said for secret in self.secrets), said
-        return said
+        assert is_so, f"{args}: {done.returncode}\n{output}"
+        assert not any(secret in output for secret in self.secrets), output
+        return output
 
     def reads_and_writes(self, root, is_large=True):
         """Files of the machine go to below `root`, from there to elsewhere there; a large one too, in parts."""

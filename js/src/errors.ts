@@ -155,19 +155,19 @@ export class HoldallError extends Error {
   /** A suggestion of what to do, as text. */
   readonly advice: string | null
 
-  constructor(told: ErrorDetails, source: string | null = null, cause?: unknown) {
-    const text = source === null ? told.text : `${source}: ${told.text}`
+  constructor(details: ErrorDetails, source: string | null = null, cause?: unknown) {
+    const text = source === null ? details.text : `${source}: ${details.text}`
     super(text, cause === undefined ? undefined : { cause })
-    this.kind = told.kind
-    this.code = told.code
-    this.found = told.message
+    this.kind = details.kind
+    this.code = details.code
+    this.found = details.message
     this.source = source
-    this.tensor = told.tensor
-    this.component = told.component
-    this.range = told.range
-    this.remedies = told.remedies
-    this.hint = told.hint
-    const words = [told.hint, ...told.remedies.map(spelled)].filter((text) => text !== null)
+    this.tensor = details.tensor
+    this.component = details.component
+    this.range = details.range
+    this.remedies = details.remedies
+    this.hint = details.hint
+    const words = [details.hint, ...details.remedies.map(spelled)].filter((text) => text !== null)
     this.advice = words.length > 0 ? words.join('; ') : null
   }
 }

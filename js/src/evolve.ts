@@ -79,11 +79,11 @@ export async function evolvedBytes(
     made.push(`[${values.join()}]`)
     return [path, `#${made.length - 1}`]
   })
-  const told = encode(`{"renames":${JSON.stringify(renames)},"converters":${JSON.stringify(named)},`
+  const options = encode(`{"renames":${JSON.stringify(renames)},"converters":${JSON.stringify(named)},`
     + `"drop":${drop},"path":${JSON.stringify(name)},"made":[${made.join()}]}`)
   const before = encode(kind)
-  const input = joined([told, before, schema, data, heap])
-  const { bytes } = core.call('records_evolve', [told.length, before.length, schema.length, data.length], input)
+  const input = joined([options, before, schema, data, heap])
+  const { bytes } = core.call('records_evolve', [options.length, before.length, schema.length, data.length], input)
   const [layoutLen = 0, dataLen = 0] = numbersOf(bytes.slice(0, 16))
   const [start, end] = [16 + layoutLen, 16 + layoutLen + dataLen]
   const now = JSON.parse(new TextDecoder().decode(bytes.slice(16, start))) as RecordLayout

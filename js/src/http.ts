@@ -40,13 +40,13 @@ export async function fromUrl(url: string | URL, options: UrlOptions = {}): Prom
   const answer = await server.ask({ range: [0, FIRST], signal })
   if (answer.status === 416) return fromBytes(new Uint8Array(0), href)
   if (answer.status === 200) return server.whole(answer, signal)
-  const said = contentRange(answer)
+  const declared = contentRange(answer)
   const head = joined(await server.body(answer, FIRST, signal))
-  if (said !== null && (said.start !== 0 || said.end !== head.length)) {
-    throw server.broken('http/answer', `${head.length} bytes came as ${said.start}..${said.end} for 0..${FIRST}`)
+  if (declared !== null && (declared.start !== 0 || declared.end !== head.length)) {
+    throw server.broken('http/answer', `${head.length} bytes came as ${declared.start}..${declared.end} for 0..${FIRST}`)
   }
   // The response ends at the end of the file, or states its length.
-  const size = said?.size ?? (head.length < FIRST ? head.length : await server.length(signal))
+  const size = declared?.size ?? (head.length < FIRST ? head.length : await server.length(signal))
   server.pin(answer, size)
   return {
     size,
@@ -160,17 +160,17 @@ class Server {
         `status 200 says that the whole file follows, Content-Range that it is a part of ${of} bytes; expected 206`,
       )
     }
-    const said = lengthOf(answer)
+    const declared = lengthOf(answer)
     const tooLong = (len: string) =>
       this.broken('http/too-long', `the server sends all ${len} bytes, at most ${most} are fetched`)
-    if (said !== null && said > most) {
+    if (declared !== null && declared > most) {
       await answer.body?.cancel()
-      throw tooLong(String(said))
+      throw tooLong(String(declared))
     }
     const bytes = joined(await this.body(answer, most + 1, signal))
     if (bytes.length > most) throw tooLong(`of more than ${most}`)
-    if (said !== null && said !== bytes.length) {
-      throw this.broken('http/answer', `${bytes.length} bytes came, ${said} were announced`)
+    if (declared !== null && declared !== bytes.length) {
+      throw this.broken('http/answer', `${bytes.length} bytes came, ${declared} were announced`)
     }
     return fromBytes(bytes, this.#url)
   }
@@ -204,13 +204,13 @@ class Server {
       }
       this.#check(answer)
       let skip = 0
-      const said = contentRange(answer)
+      const declared = contentRange(answer)
       if (answer.status === 200) {
         skip = start
-      } else if (said !== null && (said.start !== start || said.end !== end)) {
+      } else if (declared !== null && (declared.start !== start || declared.end !== end)) {
         await answer.body?.cancel()
-        if (said.size !== null && said.size !== this.#size) throw this.#changed()
-        const came = `bytes ${said.start}..${said.end} came for ${start}..${end}`
+        if (declared.size !== null && declared.size !== this.#size) throw this.#changed()
+        const came = `bytes ${declared.start}..${declared.end} came for ${start}..${end}`
         throw this.broken('http/answer', came)
       }
       const most = this.#options.limits?.fetchedLen ?? DEFAULTS.fetchedLen

@@ -45,11 +45,11 @@ export async function withLinks(file: TensorFile, options: OpenOptions): Promise
   const all = (await linkedOf(of, source, options)).filter((one, at, all) => all.findIndex(({ path }) => path === one.path) === at)
   const sources: Source[] = []
   for (const one of all) sources.push(await linkedSource(one, options, file.name))
-  const told = encode(JSON.stringify(all.map(({ path }, at) => [path, sources[at]!.size])))
+  const request = encode(JSON.stringify(all.map(({ path }, at) => [path, sources[at]!.size])))
   const load: Load = async (own) => {
     const core = await begun(source, options, own ?? (await Core.create('whole')))
     core.call('package_begin', [BigInt(source.size)])
-    const ask = () => core.call('package_decode', [gapOf(source)], told)
+    const ask = () => core.call('package_decode', [gapOf(source)], request)
     return [core, JSON.parse(decode(await answered(core, source, 'package_add', ask, {}))) as Facts]
   }
   try {

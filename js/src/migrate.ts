@@ -96,9 +96,9 @@ async function* migrating(
   const inputs: Encodable[] = []
   try {
     await file.openIn(core)
-    const told = encode(JSON.stringify({ dataset, renames: Object.entries(renames), converters: named, drop }))
+    const request = encode(JSON.stringify({ dataset, renames: Object.entries(renames), converters: named, drop }))
     const { schema: text, works } = core.json<{ schema: string | null; works: Work[] }>(
-      'migrate_begin', [told.length], joined([told, encode(schemaText(schema))]))
+      'migrate_begin', [request.length], joined([request, encode(schemaText(schema))]))
     own = text
     for (const [number, work] of works.entries()) {
       signal?.throwIfAborted()

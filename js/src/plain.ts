@@ -46,7 +46,7 @@ export function checkedValues(core: Core, schema: string | undefined, attributes
 
 /** Returns the subschemas at the paths of plain values. */
 function schemasOf(core: Core, schema: string, paths: string[]): { parts: (Schema | boolean | null)[]; $defs: Record<string, Schema> } {
-  const told = encode(JSON.stringify(paths))
-  const { bytes } = core.call('value_schemas', [told.length], joined([told, encode(schema)]))
+  const request = encode(JSON.stringify(paths))
+  const { bytes } = core.call('value_schemas', [request.length], joined([request, encode(schema)]))
   return parsedExactly(decode(bytes)) as ReturnType<typeof schemasOf>
 }

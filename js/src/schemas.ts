@@ -124,8 +124,8 @@ export function planMigration(
   before: object | string, after: object | string, options: PlanOptions = {},
 ): Promise<PlanStep[]> {
   const { renames = {}, converters = {}, drop = false } = options
-  const told = encode(JSON.stringify({ renames: Object.entries(renames), converters: Object.entries(converters), drop }))
+  const request = encode(JSON.stringify({ renames: Object.entries(renames), converters: Object.entries(converters), drop }))
   const [old, now] = [bytesOf(before), bytesOf(after)]
   return asked('whole', (core) => core.json<PlanStep[]>(
-    'schema_plan', [told.length, old.length, reading(options)], joined([told, old, now])))
+    'schema_plan', [request.length, old.length, reading(options)], joined([request, old, now])))
 }

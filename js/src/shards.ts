@@ -91,13 +91,13 @@ async function opened(home: Home, options: OpenOptions, own?: Source): Promise<T
     for (;;) {
       const present = files.filter((file) => typeof file === 'object')
       const { done, bytes } = core.call('model_step', [BigInt(hintsOf(present).gap)])
-      const told = JSON.parse(decode(bytes)) as unknown
+      const reply = JSON.parse(decode(bytes)) as unknown
       if (done) {
-        const facts = told as Facts & { sources: number[] }
+        const facts = reply as Facts & { sources: number[] }
         sources = facts.sources.map((number) => files[number] as Source)
         return [core, facts]
       }
-      const { names = [], isInside = false, ranges = [] } = told as Need
+      const { names = [], isInside = false, ranges = [] } = reply as Need
       const isOneOfMany = names.length > MANY
       for (const file of await each(names, async (path) => {
         let file = known.get(path)

@@ -496,10 +496,10 @@ export class Tensor {
     if (!(e instanceof HoldallError) || e.tensor !== null) return e
     const { kind, code, found, hint, range, remedies } = e
     const text = `tensor \`${this.name}\`: ${e.message}`
-    const told = {
+    const details = {
       kind, code, message: found, text, tensor: this.name, component: null,
       range: range as [number, number] | null, hint, remedies: [...remedies],
     }
-    return new HoldallError(told, this.#file.name, e)
+    return new HoldallError(details, this.#file.name, e)
   }
 }

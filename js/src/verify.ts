@@ -87,7 +87,7 @@ class Verification {
   readonly #unverified: Partial<Record<Reason, number>> = {}
   /** Whether stored bytes are valid, by their location. */
   readonly #seen = new Map<string, boolean>()
-  readonly #done = {
+  readonly #counts = {
     digests: {} as Record<string, number>, decoded: 0, bools: 0, sparse: 0, quantized: 0, records: 0, blobs: 0,
   }
   /** The tensors and components that a checksum covers, by the index of the checksum. */
@@ -105,9 +105,9 @@ class Verification {
     const all = tensors.reduce((sum, tensor) => sum + tensor.storedLen, 0)
     let components = 0
     const files = this.#file.format === 'carton' ? await this.#files() : null
-    if (files === null) await this.#cover()
+    if (files === null) await this.#findCovered()
     for (const tensor of tensors) {
-      if (tensor.fault !== null) this.#find(tensor.position, 0, tensor.fault)
+      if (tensor.fault !== null) this.#record(tensor.position, 0, tensor.fault)
       components += tensor.components.length
       for (let number = 0; files === null && number < tensor.components.length; number++) {
         await this.#component(tensor, number)
@@ -120,12 +120,12 @@ class Verification {
     const warnings = [...this.#file.warnings, ...(files?.warnings ?? []), ...(await this.#padding())]
     this.#found.sort((a, b) => a[0] - b[0] || a[1] - b[1])
     const findings = this.#found.map(([, , error]) => error)
-    const isComplete = this.#unverified.unsupported === undefined && !files?.told.linked
+    const isComplete = this.#unverified.unsupported === undefined && !files?.counted.linked
     const verdict = findings.length > 0 ? 'bad' : isComplete ? 'sound' : 'incomplete'
-    const sums = Object.values(this.#done.digests).reduce((sum, count) => sum + count, 0)
+    const sums = Object.values(this.#counts.digests).reduce((sum, count) => sum + count, 0)
     const isWhole = verdict === 'sound' && sums === components
     return {
-      verdict, tensors: tensors.length, components, ...this.#done, package: files?.told ?? null,
+      verdict, tensors: tensors.length, components, ...this.#counts, package: files?.counted ?? null,
       content: isWhole ? await this.#content() : null,
       findings, unverified: this.#unverified, warnings,
     }
@@ -135,7 +135,7 @@ class Verification {
    * Checks all files of a package, in a separate instance of the module so that concurrent reads of the file are not
    * affected.
    */
-  async #files(): Promise<{ told: PackageFiles; warnings: Warning[] }> {
+  async #files(): Promise<{ counted: PackageFiles; warnings: Warning[] }> {
     const { source } = this.#file
     const options = this.#options
     const core = await this.#file.unopenedCore()
@@ -144,7 +144,7 @@ class Verification {
     core.call('package_begin', [BigInt(source.size)])
     const { here, warnings, ...counts } = JSON.parse(decode(await ask('package_files'))) as
       { here: { path: string; isHashed: boolean }[]; warnings: Warning[] } & Omit<PackageFiles, 'hashed'>
-    const told: PackageFiles = { ...counts, hashed: 0 }
+    const counted: PackageFiles = { ...counts, hashed: 0 }
     const { piece } = decoding(source.hints ?? DISK)
     for (const [at, { path, isHashed }] of here.entries()) {
       let [start, end] = [0, 0]
@@ -156,18 +156,18 @@ class Verification {
           options.onProgress?.(to, source.size)
         }
         core.call('package_file_end')
-        told.hashed += Number(isHashed)
+        counted.hashed += Number(isHashed)
       } catch (e) {
         if (!(e instanceof HoldallError)) throw e
         const error = named(e, `${this.#file.name ?? ''}!/${path}`) as HoldallError
-        this.#find(-1, at, error)
+        this.#record(-1, at, error)
         // A fault in shared bytes is counted once.
         for (const { position, components } of this.#file.tensors) {
           if (components.some(({ offset }) => offset !== null && offset >= start && offset < end)) this.#bad.add(position)
         }
       }
     }
-    return { told, warnings }
+    return { counted, warnings }
   }
 
   /** Reads a component if any check applies to it. */
@@ -191,8 +191,8 @@ class Verification {
     }
     if (!isRight) return
     for (const name of [c.algorithm, c.chunkChecksum]) if (name !== null) this.#count(name)
-    if (isDecoded) this.#done.decoded++
-    if (isBool) this.#done.bools++
+    if (isDecoded) this.#counts.decoded++
+    if (isBool) this.#counts.bools++
   }
 
   /** Checks the bytes of a component, and returns whether they are valid. */
@@ -223,13 +223,13 @@ class Verification {
             if (e.code === 'file/digest') error = e
           })
       }
-      this.#find(tensor.position, order, error)
+      this.#record(tensor.position, order, error)
       return false
     }
   }
 
   /** Finds the checksums that cover components without a digest. */
-  async #cover(): Promise<void> {
+  async #findCovered(): Promise<void> {
     if (this.#file.checksums.length === 0) return
     const numbers = await this.#file.run((core) => Promise.resolve(core.numbers('covered')))
     for (let at = 0; at < numbers.length; at += 3) {
@@ -258,8 +258,8 @@ class Verification {
       } catch (e) {
         if (!(e instanceof HoldallError)) throw e
         const tensors = new Set(members.map(([tensor]) => tensor))
-        if (tensors.size === 0) this.#find(Infinity, 0, ofChecksum(name, e, null))
-        for (const position of tensors) this.#find(position, 0, ofChecksum(name, e, this.#file.tensors[position]!.name))
+        if (tensors.size === 0) this.#record(Infinity, 0, checksumError(name, e, null))
+        for (const position of tensors) this.#record(position, 0, checksumError(name, e, this.#file.tensors[position]!.name))
       }
     }
   }
@@ -273,10 +273,10 @@ class Verification {
     try {
       if ((await this.#file.run(look)) > 0) return this.#skip('unknown_layout')
       const counted = Object.hasOwn(COUNTED, tensor.layout) ? COUNTED[tensor.layout] : undefined
-      if (counted !== undefined) this.#done[counted]++
+      if (counted !== undefined) this.#counts[counted]++
     } catch (e) {
       if (!(e instanceof HoldallError)) throw e
-      this.#find(tensor.position, Infinity, e)
+      this.#record(tensor.position, Infinity, e)
     }
   }
 
@@ -292,7 +292,7 @@ class Verification {
           core.call('gap', [BigInt(start), number], bytes!)
         } catch (e) {
           if (!(e instanceof HoldallError)) throw e
-          this.#find(tensor, 0, this.#file.named(e) as HoldallError)
+          this.#record(tensor, 0, this.#file.named(e) as HoldallError)
         }
       }
     })
@@ -341,7 +341,7 @@ class Verification {
     })
   }
 
-  #find(position: number, order: number, error: HoldallError): void {
+  #record(position: number, order: number, error: HoldallError): void {
     if (error.kind === 'io') throw error
     if (error.kind === 'unsupported' || error.kind === 'limit') return this.#skip('unsupported')
     this.#bad.add(position)
@@ -350,7 +350,7 @@ class Verification {
 
   /** Counts a component whose digest or checksums matched. */
   #count(algorithm: string): void {
-    const { digests } = this.#done
+    const { digests } = this.#counts
     digests[algorithm] = (digests[algorithm] ?? 0) + 1
   }
 
@@ -360,10 +360,10 @@ class Verification {
 }
 
 /** Returns the error for a checksum mismatch, with the name of the checksum and the affected tensor. */
-function ofChecksum(name: string, e: HoldallError, tensor: string | null): HoldallError {
+function checksumError(name: string, e: HoldallError, tensor: string | null): HoldallError {
   const { kind, code, source, range, hint, remedies } = e
   const message = code === 'file/digest' ? `in \`${name}\`: ${e.found}` : e.found
   const text = `${tensor === null ? '' : `tensor \`${tensor}\`: `}${message} [${code}]`
-  const said = { kind, code, message, text, tensor, component: null, range: range as [number, number] | null, hint, remedies: [...remedies] }
-  return new HoldallError(said, source, e.cause)
+  const details = { kind, code, message, text, tensor, component: null, range: range as [number, number] | null, hint, remedies: [...remedies] }
+  return new HoldallError(details, source, e.cause)
 }

@@ -84,7 +84,7 @@ type Spec = { name: string } & (
 const mapOf = (of: Attributes = {}): Map<string, Value> => new Map(of instanceof Map ? of : Object.entries(of))
 
 /** Returns a file's description for the core. */
-function told(format: string, specs: readonly Spec[], attributes: Map<string, Value>, options: WriteOptions, isKept = false): Uint8Array {
+function writeRequest(format: string, specs: readonly Spec[], attributes: Map<string, Value>, options: WriteOptions, isKept = false): Uint8Array {
   const object = (of: Attributes | undefined) => written(mapOf(of))
   const tensors = specs.map((spec) => {
     const name = `{"name":${JSON.stringify(spec.name)}`
@@ -98,8 +98,8 @@ function told(format: string, specs: readonly Spec[], attributes: Map<string, Va
 }
 
 /** Begins a file: returns the order of its tensors, and its first bytes. */
-function begin(core: Core, told: Uint8Array): [order: number[], head: Uint8Array] {
-  const { bytes } = core.call('write_begin', [], told)
+function begin(core: Core, request: Uint8Array): [order: number[], head: Uint8Array] {
+  const { bytes } = core.call('write_begin', [], request)
   const [count = 0] = numbersOf(bytes.slice(0, 8))
   const end = 8 + count * 8
   return [numbersOf(bytes.slice(8, end)), bytes.slice(end)]
@@ -149,7 +149,7 @@ export async function* encoded(
   core: Core, inputs: readonly Encodable[], options: WriteOptions & { format: string }, isKept = false,
 ): AsyncGenerator<Uint8Array> {
   const attributes = await attributesOf(core, options)
-  const [order, head] = begin(core, told(options.format, inputs, attributes, options, isKept))
+  const [order, head] = begin(core, writeRequest(options.format, inputs, attributes, options, isKept))
   yield head
   let end = head.length
   for (let at = 0; at < order.length; at++) {
@@ -284,7 +284,7 @@ export async function placeTensors(
 ): Promise<Placed> {
   const core = await Core.create('whole')
   const specs = tensors.map((tensor) => ({ ...tensor, attributes: undefined }))
-  const [order, head] = begin(core, told('metatensor', specs, new Map([[SCHEMA, schemaText(schema)]]), {}))
+  const [order, head] = begin(core, writeRequest('metatensor', specs, new Map([[SCHEMA, schemaText(schema)]]), {}))
   const out: Placed = { size: head.length, tensors: [] }
   order.forEach((number, at) => {
     const [start = 0, len = 0] = core.numbers('write_place', [at, 0, BigInt(out.size)])

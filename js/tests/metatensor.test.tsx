@@ -402,11 +402,11 @@ test('TypeBox, schema check, build and build --check say the same of every value
       writeFileSync(join(folder, 'one.ndjson'), lines[n]!)
       const built = (more: string[]) =>
         run('build', '--schema', path, '--records', join(folder, 'one.ndjson'), '-o', join(folder, 'out.mt'), '--force', ...more).status === 0
-      const said = {
+      const verdicts = {
         typebox: Value.Check(now, { x, y: 1 }), legacy: LegacyValue.Check(old, { x, y: 1 }),
         check: !bad.has(n + 1), build: built([]), 'build --check': built(['--check']),
       }
-      if (new Set(Object.values(said)).size > 1) differ.push(`${name} ${JSON.stringify(x)}: ${JSON.stringify(said)}`)
+      if (new Set(Object.values(verdicts)).size > 1) differ.push(`${name} ${JSON.stringify(x)}: ${JSON.stringify(verdicts)}`)
       count += 1
     })
   }

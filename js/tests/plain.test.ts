@@ -113,10 +113,10 @@ test('the command, TypeBox and this package say the same of every plain value', 
       const ran = spawnSync(command, ['inspect', path, '--json'], { encoding: 'utf8' })
       if (ran.status !== 0) assert.match(ran.stderr + ran.stdout, /metatensor\/value/, `${JSON.stringify(part)} ${JSON.stringify(x)}`)
       const own = await toBytes({}, { format: 'metatensor', schema, values: { x } }).then(() => true, (e) => (assert.equal(e.code, 'metatensor/schema-fit', e), false))
-      const said: Record<string, boolean> = { command: ran.status === 0, own }
+      const verdicts: Record<string, boolean> = { command: ran.status === 0, own }
       // Kinds are no keywords of TypeBox's, and it takes formats for more than annotations.
-      if (!/TypeDef|format/.test(JSON.stringify(part))) said['typebox'] = Value.Check({ ...(part as object), $defs: schema.$defs } as any, x)
-      if (new Set(Object.values(said)).size > 1) differ.push(`${JSON.stringify(part)} ${JSON.stringify(x)}: ${JSON.stringify(said)}`)
+      if (!/TypeDef|format/.test(JSON.stringify(part))) verdicts['typebox'] = Value.Check({ ...(part as object), $defs: schema.$defs } as any, x)
+      if (new Set(Object.values(verdicts)).size > 1) differ.push(`${JSON.stringify(part)} ${JSON.stringify(x)}: ${JSON.stringify(verdicts)}`)
       count += 1
     }
   }

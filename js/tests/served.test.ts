@@ -35,7 +35,7 @@ test('a page reads ranges of what is served over HTTP/2, with the certificate th
       const tab = await browser.newPage()
       await tab.goto(`http://127.0.0.1:${(page.address() as AddressInfo).port}/`)
       const url = `https://${address}/tiny.zt`
-      const said = await tab.evaluate(async (url) => {
+      const result = await tab.evaluate(async (url) => {
         const ask = async (at: number) => {
           // Both headers make the browser ask first whether it may.
           const answer = await fetch(url, { headers: { Authorization: 'Bearer none', Range: `bytes=${at}-${at + 9}` } })
@@ -47,7 +47,7 @@ test('a page reads ranges of what is served over HTTP/2, with the certificate th
       }, url)
       const bytes = await readFile(path)
       const part = (at: number) => [206, `bytes ${at}-${at + 9}/${bytes.length}`, [...bytes.subarray(at, at + 10)]]
-      assert.deepEqual(said, { parts: [0, 100, 200].map(part), protocols: ['h2'] })
+      assert.deepEqual(result, { parts: [0, 100, 200].map(part), protocols: ['h2'] })
     } finally {
       await browser.close()
     }

@@ -18,17 +18,17 @@ test('what is verified is what the command verifies, and as much of it', { skip 
   for (const path of filesOf('accept').filter((path) => existsSync(`${path}.json`) && !path.includes('carton/'))) {
     const file = await open(path)
     const found = await file.verify()
-    const told = JSON.parse(execFileSync(command, ['verify', '--json', path], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
+    const report = JSON.parse(execFileSync(command, ['verify', '--json', path], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
     const common = (of: any) => Object.fromEntries(
       ['verdict', 'tensors', 'components', 'decoded', 'bools', 'sparse', 'quantized', 'records', 'blobs', 'digests', 'content'].map((name) => [name, of[name]]))
     const warnings = (of: { code: string; message: string; tensor: string | null; count: number }[]) =>
       // What JavaScript does not check of values it says; see docs/javascript.md.
       of.filter(({ code }) => code !== 'metatensor/values-unchecked').map(({ code, message, tensor, count }) => ({ code, message, tensor, count }))
-    const unverified = Object.fromEntries(told.unverified.map(({ reason, count }: { reason: string; count: number }) => [reason, count]))
+    const unverified = Object.fromEntries(report.unverified.map(({ reason, count }: { reason: string; count: number }) => [reason, count]))
     try {
       assert.deepEqual(
         { ...common(found), unverified: found.unverified, warnings: warnings([...found.warnings]) },
-        { ...common(told), unverified, warnings: warnings(told.warnings) })
+        { ...common(report), unverified, warnings: warnings(report.warnings) })
       checked++
     } catch (e) {
       wrong.push(`${path}: ${(e as Error).message.slice(0, 900)}`)
@@ -47,14 +47,14 @@ test('of packages all files are verified, as the command verifies them', { skip 
     if (file === null) continue
     const found = await file.verify()
     const { stdout } = spawnSync(command, ['verify', '--json', path], { encoding: 'utf8' })
-    const told = JSON.parse(stdout)
+    const report = JSON.parse(stdout)
     const of = ({ files, hashed, unhashed, linked }: any) => ({ files, hashed, unhashed, linked })
     const codes = (all: readonly { code: string }[]) => all.map(({ code }) => code)
     try {
       assert.deepEqual(
         [found.verdict, of(found.package), codes(found.findings), codes(found.warnings)],
-        [told.verdict, of(told), codes(told.findings), codes(told.warnings)])
-      assert.deepEqual(found.findings.map((e) => e.found), told.findings.map(({ message }: { message: string }) => message))
+        [report.verdict, of(report), codes(report.findings), codes(report.warnings)])
+      assert.deepEqual(found.findings.map((e) => e.found), report.findings.map(({ message }: { message: string }) => message))
       checked++
       bad += Number(found.verdict === 'bad')
     } catch (e) {

@@ -80,7 +80,8 @@ fn manifest(root: &Path, own: &Above, families: &[String]) -> Result<(String, St
     let (_, after) = rest.split_once(END).ok_or_else(|| format!("{path}: no `{END}`"))?;
     let mut lines = format!("formats = [{}]\n", quoted(families));
     for family in families.iter().filter(|_| !own.below.is_empty()) {
-        let besides = own.besides.iter().filter(|(of, _)| of == family).flat_map(|(_, all)| *all);
+        let besides =
+            own.besides.iter().filter(|(other, _)| other == family).flat_map(|(_, all)| *all);
         let passed = own.below.iter().map(|below| format!("{below}/{family}"));
         let all: Vec<String> = passed.chain(besides.map(|s| (*s).to_owned())).collect();
         let _ = writeln!(lines, "{family} = [{}]", quoted(&all));

@@ -3,7 +3,7 @@
 
 use crate::command::{Outcome, built, holdall, program, root};
 use crate::{derived, limits};
-use holdall::operations::{LayoutKind, OPERATIONS, PlaceKind, Support};
+use holdall::operations::{LayoutKind, LocationKind, OPERATIONS, Support};
 use holdall::{ErrorKind, FORMATS, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -110,12 +110,12 @@ fn matrix_page() -> String {
         format!("{answer} ({})", at + 1)
     };
     out.push_str("\n## Places\n\n| operation |");
-    PlaceKind::ALL.iter().for_each(|place| out.push_str(&format!(" {} |", place.as_str())));
+    LocationKind::ALL.iter().for_each(|place| out.push_str(&format!(" {} |", place.as_str())));
     out.push_str("\n| --- |");
-    PlaceKind::ALL.iter().for_each(|_| out.push_str(" --- |"));
+    LocationKind::ALL.iter().for_each(|_| out.push_str(" --- |"));
     for row in OPERATIONS {
         out.push_str(&format!("\n| `{}` |", row.name));
-        for place in PlaceKind::ALL {
+        for place in LocationKind::ALL {
             out.push_str(&format!(" {} |", cell(row.support(place))));
         }
     }
@@ -136,7 +136,7 @@ fn matrix_page() -> String {
     out.push_str("\n## Files of a model\n\n| operation | the only file | shards | index | files with bytes of another |\n");
     out.push_str("| --- | --- | --- | --- | --- |\n");
     for row in OPERATIONS {
-        let cells = row.files.map(|of| of.as_str()).join(" | ");
+        let cells = row.files.map(|file_use| file_use.as_str()).join(" | ");
         out.push_str(&format!("| `{}` | {cells} |\n", row.name));
     }
     out

@@ -81,8 +81,10 @@ fn build() -> Result<Option<PathBuf>, String> {
     match node_version() {
         Some(version) if version >= NODE => {}
         Some([major, minor]) => {
-            let [oldest, of] = NODE;
-            return skipped(&format!("Node is {major}.{minor}, and {oldest}.{of} is the oldest"));
+            let [oldest, oldest_minor] = NODE;
+            return skipped(&format!(
+                "Node is {major}.{minor}, and {oldest}.{oldest_minor} is the oldest"
+            ));
         }
         None => return skipped("there is no node"),
     }

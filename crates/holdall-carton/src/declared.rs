@@ -80,19 +80,19 @@ mod tests {
 
     #[test]
     fn a_line_is_read() {
-        let of = |text: &str| {
+        let parsed = |text: &str| {
             let spec = declared(text).unwrap();
             (spec.name, spec.ty, spec.shape)
         };
         let dims = ShapeSpec::Dims;
         let symbol = |s: &str| DimSpec::Symbol(s.to_owned());
         let wanted = dims(vec![symbol("batch"), DimSpec::Size(3), DimSpec::Any]);
-        assert_eq!(of("x: f32[batch, 3, *]"), ("x".to_owned(), ValueType::Float32, wanted));
-        assert_eq!(of(" a b :string [] ").2, dims(Vec::new()));
-        assert_eq!(of("serving:0: int64[n]").0, "serving:0");
-        assert_eq!((of("x:u8").2, of("x: u8*").2), (ShapeSpec::Any, ShapeSpec::Any));
-        assert_eq!(of("x: u8 whole").2, ShapeSpec::Symbol("whole".to_owned()));
-        assert_eq!(of("x: f64[n + 1]").2, dims(vec![symbol("n + 1")]));
+        assert_eq!(parsed("x: f32[batch, 3, *]"), ("x".to_owned(), ValueType::Float32, wanted));
+        assert_eq!(parsed(" a b :string [] ").2, dims(Vec::new()));
+        assert_eq!(parsed("serving:0: int64[n]").0, "serving:0");
+        assert_eq!((parsed("x:u8").2, parsed("x: u8*").2), (ShapeSpec::Any, ShapeSpec::Any));
+        assert_eq!(parsed("x: u8 whole").2, ShapeSpec::Symbol("whole".to_owned()));
+        assert_eq!(parsed("x: f64[n + 1]").2, dims(vec![symbol("n + 1")]));
     }
 
     #[test]

@@ -141,7 +141,7 @@ fn wanted(package: &Package) -> BTreeMap<&str, u64> {
     });
     let all = plain.chain(rows).map(|file| end_of(package, file));
     all.map(|file| {
-        let is_read = match file.place {
+        let is_read = match file.location {
             FileLocation::Zip => file.sha256.is_none() || package.check() != Check::Off,
             FileLocation::Disk => true,
             _ => file.sha256.is_none(),
@@ -199,10 +199,11 @@ fn tensor(
         TensorKind::Nested { inner } => {
             let rows = inner.iter().filter_map(|name| by_name.get(name.as_str()));
             let inner: Vec<Shown> = rows.map(|row| tensor(package, row, hashes, by_name)).collect();
-            let texts: Vec<&str> = inner.iter().map(|of| of.text.as_str()).collect();
+            let texts: Vec<&str> =
+                inner.iter().map(|inner_file| inner_file.text.as_str()).collect();
             Shown {
                 text: format!("nested [{}]", texts.join(", ")),
-                is_altered: inner.iter().any(|of| of.is_altered),
+                is_altered: inner.iter().any(|inner_file| inner_file.is_altered),
             }
         }
     }
@@ -212,16 +213,16 @@ fn tensor(
 /// none. A file on disk may have been altered; then that is reported.
 fn hash(package: &Package, file: &PackageFile, work: &Work) -> Result<Shown> {
     match file.sha256 {
-        Some(said) if file.place != FileLocation::Disk => {
-            if file.place == FileLocation::Zip && package.check() != Check::Off {
+        Some(listed) if file.location != FileLocation::Disk => {
+            if file.location == FileLocation::Zip && package.check() != Check::Off {
                 let checked = package.check_file(file, work);
                 checked.map_err(|e| e.in_source(package.inside(&file.path)))?;
             }
-            Ok(plain(write::hex(&said)))
+            Ok(plain(write::hex(&listed)))
         }
-        said => {
+        listed => {
             let found = hash_of_bytes(package, file, work)?;
-            let is_altered = said.is_some_and(|said| said != found);
+            let is_altered = listed.is_some_and(|listed| listed != found);
             let text = match is_altered {
                 true => format!("altered, now {}", write::hex(&found)),
                 false => write::hex(&found),

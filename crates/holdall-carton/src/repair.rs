@@ -18,13 +18,13 @@ use std::sync::Arc;
 /// The result of repairing a damaged zip.
 #[derive(Debug, Default)]
 pub struct RepairReport {
-    /// Number of files with the right bytes, which were taken.
+    /// Number of files that were recovered; their bytes have the right checksums.
     pub files: u64,
-    /// Errors of files that were not taken, missing files, and an error if there is no list of the files.
+    /// Errors of files that were not recovered, missing files, and an error if there is no list of the files.
     pub lost: Vec<Error>,
     /// Length of the damaged file in bytes.
     pub source_len: u64,
-    /// Bytes of the damaged file up to the end of the last entry that was taken.
+    /// Bytes of the damaged file up to the end of the last recovered entry.
     pub read_len: u64,
     /// Length of the new file in bytes.
     pub target_len: u64,
@@ -37,7 +37,7 @@ const PIECE: u64 = 4 << 20;
 /// unchanged and with a new directory.
 ///
 /// # Errors
-/// Io; the first error if no file can be taken.
+/// Io; the first error if no file can be recovered.
 pub fn repair(
     path: &Path,
     target: &Path,
@@ -51,7 +51,7 @@ pub fn repair(
     let found = recovered::entries(&source, options.limits(), &write.work).map_err(named)?;
     let (mut taken, lost) = (found.entries, found.lost);
     out.lost = lost;
-    hold_against_manifest(&source, options, &mut taken, &mut out.lost).map_err(named)?;
+    compare_with_manifest(&source, options, &mut taken, &mut out.lost).map_err(named)?;
     out.lost = std::mem::take(&mut out.lost).into_iter().map(named).collect();
     let files = taken.iter().filter(|t| t.entry.kind == EntryKind::File);
     out.files = files.count() as u64;
@@ -81,9 +81,13 @@ pub fn repair(
 }
 
 /// Returns the SHA-256 of an entry's bytes.
-fn sha256(source: &Arc<dyn ByteSource>, of: &Recovered, options: &OpenOptions) -> Result<[u8; 32]> {
+fn sha256(
+    source: &Arc<dyn ByteSource>,
+    entry: &Recovered,
+    options: &OpenOptions,
+) -> Result<[u8; 32]> {
     let mut sum = FileHasher::default();
-    for piece in of.pieces(source.clone(), options.limits())? {
+    for piece in entry.pieces(source.clone(), options.limits())? {
         sum.update(&piece?);
     }
     Ok(sum.finish().0)
@@ -91,13 +95,13 @@ fn sha256(source: &Arc<dyn ByteSource>, of: &Recovered, options: &OpenOptions) -
 
 /// Removes entries whose hash differs from `MANIFEST`, and reports files that it lists but that are missing.
 /// Without `MANIFEST`, missing files are unknown.
-fn hold_against_manifest(
+fn compare_with_manifest(
     source: &Arc<dyn ByteSource>,
     options: &OpenOptions,
     taken: &mut Vec<Recovered>,
     lost: &mut Vec<Error>,
 ) -> Result<()> {
-    let Some(text) = text(source, options, taken, MANIFEST_NAME)? else {
+    let Some(text) = read_text(source, options, taken, MANIFEST_NAME)? else {
         lost.push(
             MISSING_FILE.broken(
                 "`MANIFEST` is missing, so the list of files that the package had is unknown",
@@ -113,18 +117,18 @@ fn hold_against_manifest(
         }
     };
     // Linked files are not in the zip.
-    let links = text_of_links(source, options, taken)?;
-    for (path, said) in &manifest.rows {
+    let links = read_links(source, options, taken)?;
+    for (path, listed) in &manifest.rows {
         match taken.iter().position(|t| t.entry.name == *path) {
-            None if links.iter().any(|(linked, _)| linked == said) => {}
+            None if links.iter().any(|(linked, _)| linked == listed) => {}
             None => {
                 let message = format!("`{}` is listed in `MANIFEST`, but missing", path.shown());
                 lost.push(MISSING_FILE.broken(message));
             }
             Some(at) => {
                 let found = sha256(source, &taken[at], options)?;
-                if found != *said {
-                    lost.push(wrong_hash(path, said, &found));
+                if found != *listed {
+                    lost.push(wrong_hash(path, listed, &found));
                     taken.remove(at);
                 }
             }
@@ -133,18 +137,19 @@ fn hold_against_manifest(
     Ok(())
 }
 
-fn text_of_links(
+/// Reads the list of linked files; empty if it was not recovered.
+fn read_links(
     source: &Arc<dyn ByteSource>,
     options: &OpenOptions,
     taken: &[Recovered],
 ) -> Result<Vec<([u8; 32], Vec<String>)>> {
-    let text = text(source, options, taken, LINKS_NAME)?;
+    let text = read_text(source, options, taken, LINKS_NAME)?;
     let links = text.and_then(|text| Links::parse(&text, options.limits()).ok());
     Ok(links.unwrap_or_default().urls)
 }
 
-/// Returns a text of the package, if it was taken and is within the limit.
-fn text(
+/// Reads a text of the package, if it was recovered and is within the limit.
+fn read_text(
     source: &Arc<dyn ByteSource>,
     options: &OpenOptions,
     taken: &[Recovered],

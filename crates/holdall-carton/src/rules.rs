@@ -6,7 +6,7 @@ holdall_core::error::rules! {
 
     /// The runner of the model is not known.
     pub RUNNER: Misuse "package/runner"
-        "A package to be made names the runner of its model, and the versions of the framework that the model needs.";
+        "The description of a new package names the runner of its model, and the required versions of the framework.";
     /// A declaration of an input or output cannot be parsed.
     pub DECLARED: Misuse "package/declared"
         "An input or output that is declared in one line has the form `NAME: TYPE[DIMENSIONS]`.";
@@ -16,7 +16,7 @@ holdall_core::error::rules! {
         hint "choose a path in another folder";
     /// A file to be packed is damaged.
     pub UNREAD: Malformed "package/unread"
-        "A file of a model that is packed can be read: otherwise it is packed as it is, without the files that it may name."
+        "A packed model file can be read. A damaged one is packed unchanged, and files that it may refer to are not found."
         hint "`holdall verify` reports its errors";
     /// The folder to unpack into exists or cannot be used.
     pub PLACE: Misuse "package/place"

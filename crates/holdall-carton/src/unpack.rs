@@ -330,9 +330,9 @@ mod tests {
 
     #[test]
     fn twins_that_are_one_here_are_refused() {
-        let of = |are_one| super::check_apart(("model/A", "model/a"), are_one);
-        assert!(of(false).is_ok());
-        let e = of(true).map_err(|e| (e.code(), e.to_string()));
+        let conflict = |are_one| super::check_apart(("model/A", "model/a"), are_one);
+        assert!(conflict(false).is_ok());
+        let e = conflict(true).map_err(|e| (e.code(), e.to_string()));
         assert!(
             e.is_err_and(|(code, text)| code == "carton/collision" && text.contains("`model/A`"))
         );

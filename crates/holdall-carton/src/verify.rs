@@ -120,7 +120,9 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
                     hashed.fetch_add(u64::from(file.sha256.is_some()), Ordering::Relaxed);
                 }
                 Err(e) if e.code() == CANCELLED.code => return Err(e),
-                Err(e) if file.place == FileLocation::Links && e.kind() != ErrorKind::Integrity => {
+                Err(e)
+                    if file.location == FileLocation::Links && e.kind() != ErrorKind::Integrity =>
+                {
                     away.lock().unwrap_or_else(PoisonError::into_inner).insert(&file.path);
                 }
                 Err(e) if e.kind() == ErrorKind::Io => return Err(e),
@@ -148,7 +150,7 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
         }
         let is_text = matches!(&row.kind, TensorKind::Plain { ty: ValueType::String, .. });
         // The lengths of other files were compared when the package was opened.
-        let is_linked = file.is_some_and(|file| file.place == FileLocation::Links);
+        let is_linked = file.is_some_and(|file| file.location == FileLocation::Links);
         match if is_text || is_linked { package.value(&row.name).map(drop) } else { Ok(()) } {
             Ok(()) => report.tensors += 1,
             Err(e) if broken && e.kind() == holdall_core::ErrorKind::Integrity => {}

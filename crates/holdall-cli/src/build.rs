@@ -106,7 +106,7 @@ pub(crate) struct BuildArgs {
 
 impl BuildArgs {
     /// Returns the arguments for a file that contains only the rows of `table`.
-    pub(crate) fn of_table(
+    pub(crate) fn for_table(
         table: &Path,
         form: RecordFormArg,
         output: &Path,
@@ -155,8 +155,11 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
         return Err(e.with_hint(hint).into());
     }
     writing::check_is_file(&args.output)?;
-    let options =
-        args.writing.of_records(session.work("writing"), args.to.as_deref(), args.force)?;
+    let options = args.writing.options_for_records(
+        session.work("writing"),
+        args.to.as_deref(),
+        args.force,
+    )?;
     let schema = match &args.schema {
         Some(path) => Some(read::schema(session, path, Reading::ByContent)?),
         None => None,
@@ -271,13 +274,13 @@ fn fill(
     if args.no_check {
         options = options.without_checks();
     }
-    dataset.fill(rows, &options).map_err(advised)?;
+    dataset.fill(rows, &options).map_err(replace_advice)?;
     report.records = Some((dataset.name().to_owned(), dataset.len()));
     Ok(build.add(dataset)?)
 }
 
 /// Adds a hint with the option that may help to an error about a record.
-fn advised(e: holdall::Error) -> holdall::Error {
+fn replace_advice(e: holdall::Error) -> holdall::Error {
     use holdall_schema::record::rules::{RANGE, TYPE, UNKNOWN_MEMBER};
     let code = e.code();
     let hint = if code == UNKNOWN_MEMBER.code {

@@ -1,6 +1,6 @@
 //! `holdall convert`.
 
-use crate::args::{Selecting, size};
+use crate::args::{SelectionArgs, size};
 use crate::build::{self, BuildArgs};
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
@@ -90,9 +90,9 @@ pub(crate) struct ConvertArgs {
     external: Option<ExternalData>,
 
     #[command(flatten)]
-    select: Selecting,
+    select: SelectionArgs,
 
-    /// Rename tensors; `*` matches the same text on both sides: 'model.*=*'; may be given again
+    /// Rename tensors; `*` matches the same text on both sides: 'model.*=*'; can be repeated
     #[arg(long, value_name = "OLD=NEW")]
     rename: Vec<String>,
 
@@ -107,7 +107,7 @@ pub(crate) struct ConvertArgs {
     dense: bool,
 
     /// Round dense float tensors to this type: f64, f32, f16, bf16, f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz,
-    /// or `keep`; with GLOB=, only tensors whose name matches; may be given again
+    /// or `keep`; with GLOB=, only tensors whose name matches; can be repeated
     #[arg(long, value_name = "[GLOB=]TYPE")]
     dtype: Vec<String>,
 
@@ -116,13 +116,13 @@ pub(crate) struct ConvertArgs {
     saturate: bool,
 
     /// Write tensors as sparse if that is smaller: csr (matrices), coo, or `keep`; with GLOB=, only tensors
-    /// whose name matches; may be given again
+    /// whose name matches; can be repeated
     #[arg(long, value_name = "[GLOB=]FORM")]
     sparse: Vec<String>,
 
     /// Quantize float tensors with at least two dimensions: group:4:128 means 4 bits, groups of 128 (-1: a whole
     /// row); GGUF blocks are q4_0, q4_1, q5_0, q5_1, q8_0, q2_k to q6_k, mxfp4, tq1_0, tq2_0; or `keep`; with
-    /// GLOB=, only tensors whose name matches; may be given again
+    /// GLOB=, only tensors whose name matches; can be repeated
     #[arg(long, value_name = "[GLOB=]FORM")]
     quantize: Vec<String>,
 
@@ -169,7 +169,7 @@ fn external(text: &str) -> Result<ExternalData, String> {
 
 impl ConvertArgs {
     /// Returns the first option that was given and that applies only to tensors.
-    fn of_tensors(&self) -> Option<&'static str> {
+    fn tensor_option(&self) -> Option<&'static str> {
         let given = [
             ("--align", self.align.is_some()),
             ("--max-shard-size", self.max_shard_size.is_some()),
@@ -218,7 +218,7 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
     if to.is_none() && from.is_none() {
         return Ok(None);
     }
-    if let Some(option) = args.of_tensors() {
+    if let Some(option) = args.tensor_option() {
         let hint =
             "omit it; to select records and members, use `holdall records` and `holdall build`";
         return refused(format!("`{option}` applies to tensors, not to records"), hint);
@@ -226,7 +226,7 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
     match (from, to) {
         (Some(form), None) => {
             let mut build =
-                BuildArgs::of_table(&args.input, form, &args.output, args.writing.clone());
+                BuildArgs::for_table(&args.input, form, &args.output, args.writing.clone());
             build.schema.clone_from(&args.schema);
             build.to.clone_from(&args.to);
             build.force = args.force;
@@ -269,7 +269,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     };
     let all: Vec<PathBuf> = std::iter::once(&args.input).chain(&args.also).cloned().collect();
     let file = input::open_all(session, &all)?;
-    writing::idle_renames(session, &renames, &file);
+    writing::warn_of_unused_renames(session, &renames, &file);
     let options = with_schema(session, args, &target, &file, options)?;
     let options = with_graph(session, args, &target, options)?;
     if args.dry_run {
@@ -358,7 +358,7 @@ fn options(
     let version = encode.version.clone().unwrap_or_else(newest);
     write = write.with_format(format).with_encode(encode);
     let mut options = Convert::new(write)
-        .with_select(args.select.read()?)
+        .with_select(args.select.parse()?)
         .with_renames(renames.to_vec())
         .with_sharing(match args.share {
             Share::Keep => Sharing::Keep,

@@ -6,7 +6,7 @@ use holdall::{Bytes, Component, DType, Layout, LogicalType, Result, Role, Tensor
 use std::ops::Range;
 
 /// Returns ranges of elements of one component, in row-major order. The ranges must be ascending and must not overlap.
-pub(crate) fn of_component(
+pub(crate) fn component_parts(
     tensor: &Tensor,
     c: &Component,
     ranges: &[Range<u64>],
@@ -23,7 +23,7 @@ pub(crate) fn of_component(
 }
 
 /// Returns ranges of elements of a tensor whose layout computes them, as f32.
-pub(crate) fn of_computed(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
+pub(crate) fn computed_parts(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
     let decode = |view: &dyn Computed, range: Range<u64>| {
         // Only a few elements are shown, so the allocation is small.
         let mut out = vec![0f32; (range.end - range.start) as usize];
@@ -31,27 +31,29 @@ pub(crate) fn of_computed(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<
         let bytes: Vec<u8> = out.iter().flat_map(|x| x.to_le_bytes()).collect();
         Ok(Dense::new(DType::F32, None, [out.len() as u64], bytes))
     };
-    let Layout::Blocks(of) = tensor.layout() else {
+    let Layout::Blocks(block_type) = tensor.layout() else {
         let view = tensor.computed()?;
         return ranges.iter().map(|range| decode(&*view, range.clone())).collect();
     };
     // Blocks are independent of each other, so it is enough to read those with the elements.
-    let blocks = |range: &Range<u64>| range.start / of.elements..range.end.div_ceil(of.elements);
+    let blocks = |range: &Range<u64>| {
+        range.start / block_type.elements..range.end.div_ceil(block_type.elements)
+    };
     let stored: Vec<Range<u64>> = ranges
         .iter()
-        .map(|range| blocks(range).start * of.bytes..blocks(range).end * of.bytes)
+        .map(|range| blocks(range).start * block_type.bytes..blocks(range).end * block_type.bytes)
         .collect();
     let read = tensor.bytes_ranges(&Role::Data, &stored)?;
     let one = |(range, bytes): (&Range<u64>, Bytes)| {
-        let (first, count) = (blocks(range).start * of.elements, range.end - range.start);
-        let shape = [(blocks(range).end * of.elements) - first];
+        let (first, count) = (blocks(range).start * block_type.elements, range.end - range.start);
+        let shape = [(blocks(range).end * block_type.elements) - first];
         let start = range.start - first;
-        decode(&Blocks::new(of, &shape, bytes)?, start..start + count)
+        decode(&Blocks::new(block_type, &shape, bytes)?, start..start + count)
     };
     ranges.iter().zip(read).map(one).collect()
 }
 
-/// Returns ranges of elements of a tensor that is not stored row by row. Reads the whole tensor.
+/// Returns ranges of elements of a tensor that is not stored in row-major order. Reads the whole tensor.
 pub(crate) fn gathered(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
     let dense = tensor.to_dense()?;
     let count = tensor.count().max(1);
@@ -65,13 +67,13 @@ pub(crate) fn gathered(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Den
 }
 
 /// Returns ranges of elements of a tensor with a described layout, in the type of the description.
-pub(crate) fn of_described(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
+pub(crate) fn described_parts(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
     let view = tensor.described()?;
-    let of = view.dtype();
+    let dtype = view.dtype();
     let one = |range: &Range<u64>| {
         let mut out = Vec::new();
         view.elements(range.clone(), &mut out)?;
-        Ok(Dense::new(of.dtype(), of.logical_type(), [range.end - range.start], out))
+        Ok(Dense::new(dtype.dtype(), dtype.logical_type(), [range.end - range.start], out))
     };
     let all: Result<_> = ranges.iter().map(one).collect();
     all.map_err(|e| e.in_tensor(tensor.name()).in_source(tensor.file().name()))

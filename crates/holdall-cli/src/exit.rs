@@ -84,13 +84,13 @@ impl From<Status> for u8 {
     }
 }
 
-/// Why a command stopped.
+/// The reason why a command stopped.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// An error that was not reported yet.
     Error(Error),
     /// An error that was reported already, with the exit status.
-    Told(u8),
+    Reported(u8),
     /// The reader of our output has closed it. Not an error.
     Closed,
 }
@@ -113,11 +113,11 @@ impl From<io::Error> for Failure {
 
 /// Returns the exit status for an error.
 pub(crate) fn code(e: &Error) -> u8 {
-    code_of(e.kind())
+    exit_code(e.kind())
 }
 
 /// Returns the exit status for errors of a kind.
-pub(crate) fn code_of(kind: holdall::ErrorKind) -> u8 {
+pub(crate) fn exit_code(kind: holdall::ErrorKind) -> u8 {
     match kind {
         holdall::ErrorKind::Malformed | holdall::ErrorKind::Integrity => 1,
         holdall::ErrorKind::NotFound | holdall::ErrorKind::Misuse => 2,
@@ -146,17 +146,17 @@ pub(crate) fn report(e: &Error, json: bool, paint: Paint) -> u8 {
     code(e)
 }
 
-/// The options that affect how invalid arguments are reported, found before the arguments are parsed.
+/// The options that affect how invalid arguments are reported. They are read before the arguments are parsed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Early {
+pub(crate) struct EarlyOptions {
     json: bool,
     pub(crate) color: When,
 }
 
-impl Early {
+impl EarlyOptions {
     /// Looks for `--json` and `--color` in the arguments.
-    pub(crate) fn from_args(args: impl Iterator<Item = OsString>) -> Early {
-        let mut early = Early { json: false, color: When::Auto };
+    pub(crate) fn from_args(args: impl Iterator<Item = OsString>) -> EarlyOptions {
+        let mut early = EarlyOptions { json: false, color: When::Auto };
         let mut args = args.skip(1).take_while(|a| a != "--").peekable();
         while let Some(arg) = args.next() {
             let Some(arg) = arg.to_str() else { continue };
@@ -177,8 +177,8 @@ impl Early {
 }
 
 /// Reports clap's error about the arguments, or prints the requested help.
-pub(crate) fn usage(mut e: clap::Error, early: &Early) -> u8 {
-    let other = true_tips(&mut e);
+pub(crate) fn report_usage(mut e: clap::Error, early: &EarlyOptions) -> u8 {
+    let other = improve_tips(&mut e);
     let is_help = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_help || !early.json {
         let printed = e.print().and_then(|()| io::stdout().flush());
@@ -219,7 +219,7 @@ pub(crate) fn usage(mut e: clap::Error, early: &Early) -> u8 {
 /// Improves clap's suggestions. For an unknown option, keeps a suggestion only if it is similar; otherwise, names the
 /// commands that have the option. For an unexpected argument, names the option it may be meant for. For a file instead
 /// of a command, suggests `inspect`.
-fn true_tips(e: &mut clap::Error) -> Option<String> {
+fn improve_tips(e: &mut clap::Error) -> Option<String> {
     let tip = |e: &mut clap::Error, tip: String| {
         e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.clone().into()]));
         Some(tip)
@@ -229,21 +229,21 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
             Some(ContextValue::String(given)) => given.clone(),
             _ => return None,
         };
-        let like = e.remove(ContextKind::SuggestedSubcommand);
+        let suggestion = e.remove(ContextKind::SuggestedSubcommand);
         // An empty list would be printed as an empty line.
         e.remove(ContextKind::Suggested);
         if Path::new(&given).exists() || given.contains("://") {
             return tip(e, format!("`holdall inspect {given}` shows its contents"));
         }
-        if let Some(ContextValue::Strings(all)) = like
+        if let Some(ContextValue::Strings(all)) = suggestion
             && let Some(near) = nearest(&given, all.iter().map(String::as_str))
         {
             let near = ContextValue::Strings(vec![near.to_owned()]);
             e.insert(ContextKind::SuggestedSubcommand, near);
             return None;
         }
-        let told = having(&given)?;
-        return tip(e, told);
+        let tip_text = commands_with_option(&given)?;
+        return tip(e, tip_text);
     }
     if e.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -251,45 +251,47 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
     e.remove(ContextKind::Suggested);
     let Some(ContextValue::String(given)) = e.get(ContextKind::InvalidArg) else { return None };
     if !given.starts_with('-') {
-        let told = untold(given)?;
-        return tip(e, told);
+        let tip_text = missing_option_tip(given)?;
+        return tip(e, tip_text);
     }
-    if let Some(told) = last(given) {
+    if let Some(tip_text) = positional_tip(given) {
         e.remove(ContextKind::SuggestedArg);
-        return tip(e, told);
+        return tip(e, tip_text);
     }
     let given = given.split('=').next()?.strip_prefix("--")?.to_owned();
-    if let Some(ContextValue::String(like)) = e.get(ContextKind::SuggestedArg) {
-        let like = like.trim_start_matches('-').to_owned();
-        if nearest(&given, std::iter::once(like.as_str())).is_some() {
+    if let Some(ContextValue::String(suggestion)) = e.get(ContextKind::SuggestedArg) {
+        let suggestion = suggestion.trim_start_matches('-').to_owned();
+        if nearest(&given, std::iter::once(suggestion.as_str())).is_some() {
             return None;
         }
         e.remove(ContextKind::SuggestedArg);
     }
-    let told = having(&given)?;
-    tip(e, told)
+    let tip_text = commands_with_option(&given)?;
+    tip(e, tip_text)
 }
 
 /// Names the commands that have this option.
-fn having(name: &str) -> Option<String> {
-    let mut have = Vec::new();
-    commands_with(name, &Cli::command(), "holdall", &mut have);
-    let said = match have.as_slice() {
+fn commands_with_option(name: &str) -> Option<String> {
+    let mut commands = Vec::new();
+    commands_with(name, &Cli::command(), "holdall", &mut commands);
+    let owners = match commands.as_slice() {
         [] => return None,
         [one] => format!("{one} has this option"),
         [first, second] => format!("{first} and {second} have this option"),
         [first, second, ..] => format!("{first}, {second} and others have this option"),
     };
-    Some(format!("{said}: `--{name}`"))
+    Some(format!("{owners}: `--{name}`"))
 }
 
 /// Names the option that the unexpected argument `given` may be meant for: `-o`, or `--records` if `-o` was given.
-fn untold(given: &str) -> Option<String> {
-    let words = words();
-    let (path, command) = called(&words);
+fn missing_option_tip(given: &str) -> Option<String> {
+    let arguments = arguments();
+    let (path, command) = invoked_command(&arguments);
     let has = |name: &str| command.get_arguments().any(|arg| arg.get_long() == Some(name));
     let has_o = command.get_arguments().any(|arg| arg.get_short() == Some('o'));
-    let is_named = words.iter().any(|word| word.starts_with("-o") || word.starts_with("--output"));
+    let is_named = arguments
+        .iter()
+        .any(|argument| argument.starts_with("-o") || argument.starts_with("--output"));
     match is_named {
         false if has_o => Some(format!("to name the output of `{path}`, use `-o {given}`")),
         true if has("records") => {
@@ -300,8 +302,8 @@ fn untold(given: &str) -> Option<String> {
 }
 
 /// Suggests the last positional argument for an unknown option for the output or the tensor.
-fn last(given: &str) -> Option<String> {
-    let (path, command) = called(&words());
+fn positional_tip(given: &str) -> Option<String> {
+    let (path, command) = invoked_command(&arguments());
     let names: Vec<String> = command.get_positionals().map(|arg| arg.to_string()).collect();
     let last = names.last()?;
     let is = |name: &str| last.contains(name);
@@ -317,29 +319,30 @@ fn last(given: &str) -> Option<String> {
     Some(format!("the last argument names {what}: `{path} {}`", names.join(" ")))
 }
 
-fn words() -> Vec<String> {
+fn arguments() -> Vec<String> {
     std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Returns the name of the command on the command line, and the command.
-fn called(words: &[String]) -> (String, clap::Command) {
+fn invoked_command(arguments: &[String]) -> (String, clap::Command) {
     let (mut path, mut command) = ("holdall".to_owned(), Cli::command());
-    for word in words {
-        if let Some(below) = command.find_subcommand(word).cloned() {
+    for word in arguments {
+        if let Some(subcommand) = command.find_subcommand(word).cloned() {
             path = format!("{path} {word}");
-            command = below;
+            command = subcommand;
         }
     }
     (path, command)
 }
 
 /// Collects the subcommands of `command` that have this option.
-fn commands_with(name: &str, command: &clap::Command, path: &str, have: &mut Vec<String>) {
-    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
-        let path = format!("{path} {}", below.get_name());
-        if below.get_arguments().any(|arg| arg.get_long() == Some(name) && !arg.is_hide_set()) {
-            have.push(format!("`{path}`"));
+fn commands_with(name: &str, command: &clap::Command, path: &str, commands: &mut Vec<String>) {
+    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        let path = format!("{path} {}", subcommand.get_name());
+        if subcommand.get_arguments().any(|arg| arg.get_long() == Some(name) && !arg.is_hide_set())
+        {
+            commands.push(format!("`{path}`"));
         }
-        commands_with(name, below, &path, have);
+        commands_with(name, subcommand, &path, commands);
     }
 }

@@ -253,7 +253,7 @@ fn format(args: &ExtractArgs) -> Result<Format, Failure> {
 
 /// Decides what to write.
 fn choose(tensor: &Tensor, args: &ExtractArgs, format: Format) -> Result<Extraction, Failure> {
-    // A tensor that is not stored row by row is rearranged, unless one of its components is requested.
+    // A tensor that is not stored in row-major order is rearranged, unless one of its components is requested.
     let is_turned = *tensor.layout() == Layout::Strided && args.component.is_none();
     if is_turned || args.dense && *tensor.layout() != Layout::Dense {
         return made(tensor, args, format);
@@ -362,8 +362,8 @@ fn made(tensor: &Tensor, args: &ExtractArgs, format: Format) -> Result<Extractio
             *first = rows.end - rows.start;
         }
     }
-    let of = pieces.element_type().clone();
-    let mut len = of.len_of(element_count(&shape).unwrap_or(0));
+    let element_type = pieces.element_type().clone();
+    let mut len = element_type.len_of(element_count(&shape).unwrap_or(0));
     let mut descr = None;
     if let Some((named, own)) = npy_type(tensor, args, format)? {
         let first = shape.first().copied();
@@ -379,8 +379,8 @@ fn made(tensor: &Tensor, args: &ExtractArgs, format: Format) -> Result<Extractio
     Ok(Extraction {
         len,
         descr,
-        dtype: of.dtype,
-        logical_type: of.logical_type,
+        dtype: element_type.dtype,
+        logical_type: element_type.logical_type,
         shape,
         from: From::Made(Box::new(pieces)),
     })

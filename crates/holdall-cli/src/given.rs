@@ -47,7 +47,7 @@ pub(crate) struct Files {
     #[arg(long, value_name = "DIR")]
     pub(crate) files: Option<PathBuf>,
 
-    /// Fill this member with the bytes (or text) of the file in --files that the record names; may be given again
+    /// Fill this member with the bytes (or text) of the file in --files that the record names; can be repeated
     #[arg(long = "file-member", value_name = "MEMBER", requires = "files")]
     pub(crate) members: Vec<String>,
 }
@@ -81,7 +81,7 @@ pub(crate) fn open(
     form: Option<RecordFormArg>,
     work: Work,
 ) -> Result<Rows, Failure> {
-    input::check_place(Operation::Build, path)?;
+    input::check_location(Operation::Build, path)?;
     let mut options = RowsOptions::new()
         .with_limits(session.global.limits())
         .with_array_len(session.global.stdin_len())

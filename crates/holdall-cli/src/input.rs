@@ -2,7 +2,7 @@
 
 use crate::exit::{ARGUMENTS, Failure, STDIN_LEN, STDIN_TWICE};
 use crate::session::Session;
-use holdall::operations::{self, Operation, PlaceKind};
+use holdall::operations::{self, LocationKind, Operation};
 use holdall::source::{FileSource, MemorySource, SourceReader, mapped_or_read};
 use holdall::{ByteSource, Check, File, Io, Location, OpenOptions};
 use std::io::{Cursor, Read};
@@ -14,7 +14,7 @@ pub(crate) const STDIN: &str = "<stdin>";
 
 /// Opens `path`, or standard input if it is `-`. A file inside a package is first checked against its hash.
 pub(crate) fn open(session: &Session, path: &Path) -> Result<File, Failure> {
-    open_with(session, path, check_of(path))
+    open_with(session, path, initial_check(path))
 }
 
 /// Opens several files as one model, in this order.
@@ -24,7 +24,7 @@ pub(crate) fn open_all(session: &Session, paths: &[PathBuf]) -> Result<File, Fai
             let e = ARGUMENTS.broken("standard input cannot be one of several files of a model");
             return Err(e.into());
         }
-        let is_inside = paths.iter().any(|path| check_of(path) == Check::All);
+        let is_inside = paths.iter().any(|path| initial_check(path) == Check::All);
         let check = if is_inside { Check::All } else { Check::Read };
         return Ok(options(session).with_check(check).open_all(paths)?);
     };
@@ -32,23 +32,23 @@ pub(crate) fn open_all(session: &Session, paths: &[PathBuf]) -> Result<File, Fai
 }
 
 /// Groups files into models: each file is a model, or all of them together are one.
-pub(crate) fn models(files: &[PathBuf], together: bool) -> Vec<&[PathBuf]> {
+pub(crate) fn group_models(files: &[PathBuf], together: bool) -> Vec<&[PathBuf]> {
     match together {
         true => vec![files],
         false => files.chunks(1).collect(),
     }
 }
 
-/// Refuses a location that the operation does not support, before it does anything.
-pub(crate) fn check_place(operation: Operation, path: &Path) -> holdall::Result<()> {
+/// Checks that the operation supports this kind of location, before it does anything.
+pub(crate) fn check_location(operation: Operation, path: &Path) -> holdall::Result<()> {
     match path.as_os_str() == "-" {
-        true => operations::check_kind(operation, PlaceKind::StandardInput, STDIN),
+        true => operations::check_kind(operation, LocationKind::StandardInput, STDIN),
         false => operations::check(operation, path),
     }
 }
 
-/// Returns what to check when a file is opened: files inside a package are checked against their hash.
-fn check_of(path: &Path) -> Check {
+/// Returns the check that a file gets when it is opened: files inside a package are compared with their hash.
+fn initial_check(path: &Path) -> Check {
     match Location::new(path) {
         Location::Member { .. } => Check::All,
         _ => Check::Read,
@@ -57,7 +57,7 @@ fn check_of(path: &Path) -> Check {
 
 /// Returns the options that [`open`] uses for this file.
 pub(crate) fn options_for(session: &Session, path: &Path) -> OpenOptions {
-    options(session).with_check(check_of(path))
+    options(session).with_check(initial_check(path))
 }
 
 /// Like [`open`], but checks the given digests.
@@ -67,8 +67,8 @@ pub(crate) fn open_with(session: &Session, path: &Path, check: Check) -> Result<
         return Ok(options.open(path)?);
     }
     Ok(match standard(session)? {
-        Standard::File(source) => options.open_source(source, STDIN)?,
-        Standard::Memory(source) => {
+        StandardInput::File(source) => options.open_source(source, STDIN)?,
+        StandardInput::Memory(source) => {
             options.open_bytes(source.read_range(0..source.len())?, STDIN)?
         }
     })
@@ -76,7 +76,7 @@ pub(crate) fn open_with(session: &Session, path: &Path, check: Check) -> Result<
 
 /// The content of standard input, which can be read more than once.
 #[derive(Clone)]
-pub(crate) enum Standard {
+pub(crate) enum StandardInput {
     /// Standard input is redirected from a file.
     File(Arc<dyn ByteSource>),
     /// Standard input was read into memory.
@@ -84,15 +84,15 @@ pub(crate) enum Standard {
 }
 
 /// Returns the content of standard input. It is read only once.
-pub(crate) fn standard(session: &Session) -> Result<Standard, Failure> {
+pub(crate) fn standard(session: &Session) -> Result<StandardInput, Failure> {
     if let Some(found) = session.standard.get() {
         return Ok(found.clone());
     }
     let found = match redirected(session.global.io.into())? {
-        Some(source) => Standard::File(source),
+        Some(source) => StandardInput::File(source),
         None => {
-            let bytes = all(session, &mut std::io::stdin().lock(), STDIN)?;
-            Standard::Memory(Arc::new(MemorySource::new(bytes)))
+            let bytes = read_all(session, &mut std::io::stdin().lock(), STDIN)?;
+            StandardInput::Memory(Arc::new(MemorySource::new(bytes)))
         }
     };
     Ok(session.standard.get_or_init(|| found).clone())
@@ -134,8 +134,8 @@ fn read_policy(session: &Session) -> holdall::http::Policy {
     let read = std::fs::read(&path).map_err(|e| holdall::error::io(e, "reading"));
     let with = read.and_then(|pem| policy.clone().with_certificates(&pem));
     with.unwrap_or_else(|e| {
-        let (path, said) = (Path::new(&path).display(), e.message());
-        session.warn(format_args!("SSL_CERT_FILE is not used: {path}: {said}"));
+        let (path, reason) = (Path::new(&path).display(), e.message());
+        session.warn(format_args!("SSL_CERT_FILE is not used: {path}: {reason}"));
         policy
     })
 }
@@ -156,7 +156,7 @@ pub(crate) fn reader(
 ) -> Result<(u64, Box<dyn Read + Send>), Failure> {
     let failed = |e: std::io::Error| holdall::error::io(e, "opening").in_source(path.display());
     let bytes = if path.as_os_str() == "-" {
-        all(session, &mut std::io::stdin().lock(), STDIN)?
+        read_all(session, &mut std::io::stdin().lock(), STDIN)?
     } else if let location = Location::new(path)
         && location.as_path().is_none()
     {
@@ -168,13 +168,13 @@ pub(crate) fn reader(
         if metadata.is_file() {
             return Ok((metadata.len(), Box::new(file)));
         }
-        all(session, &mut file, &shown(path))?
+        read_all(session, &mut file, &shown(path))?
     };
     Ok((bytes.len() as u64, Box::new(Cursor::new(bytes))))
 }
 
 /// Reads everything from a reader, up to the limit for standard input.
-fn all(session: &Session, from: &mut dyn Read, name: &str) -> Result<Vec<u8>, Failure> {
+fn read_all(session: &Session, from: &mut dyn Read, name: &str) -> Result<Vec<u8>, Failure> {
     let cap = session.global.stdin_len();
     let mut bytes = Vec::new();
     from.take(cap.saturating_add(1))
@@ -198,11 +198,11 @@ fn redirected(io: Io) -> holdall::Result<Option<Arc<dyn ByteSource>>> {
     if !is_file || file.stream_position().ok() != Some(0) {
         return Ok(None);
     }
-    let named = |e: holdall::Error| e.in_source(STDIN);
-    let source = FileSource::open(Path::new("/dev/stdin")).map_err(named)?;
+    let in_context = |e: holdall::Error| e.in_source(STDIN);
+    let source = FileSource::open(Path::new("/dev/stdin")).map_err(in_context)?;
     Ok(Some(match io {
         Io::Read | Io::Direct => Arc::new(source),
-        _ => mapped_or_read(source).map_err(named)?,
+        _ => mapped_or_read(source).map_err(in_context)?,
     }))
 }
 

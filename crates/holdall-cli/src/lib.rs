@@ -47,7 +47,7 @@ pub use signals::{own_signals, starts_by};
 
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Command};
-use exit::{Early, Failure, Status};
+use exit::{EarlyOptions, Failure, Status};
 use session::Session;
 use std::ffi::OsString;
 
@@ -58,19 +58,19 @@ pub fn run(mut args: Vec<OsString>) -> u8 {
         // `holdall help --help` prints the same as `holdall help`.
         args.retain(|arg| arg != "--help" && arg != "-h");
     }
-    let early = Early::from_args(args.iter().cloned());
+    let early = EarlyOptions::from_args(args.iter().cloned());
     let command = Cli::command().color(early.color.clap());
     let parsed = command.try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(e) => return exit::usage(e, &early),
+        Err(e) => return exit::report_usage(e, &early),
     };
     let session = Session::new(cli.global);
     let done = session.read_layouts().and_then(|()| dispatch(&session, cli.command));
     match done.and_then(|status| session.finish().map(|()| status)) {
         Ok(status) => status.into(),
         Err(Failure::Closed) => 0,
-        Err(Failure::Told(code)) => code,
+        Err(Failure::Reported(code)) => code,
         Err(Failure::Error(e)) => exit::report(&e, session.json(), session.err_paint()),
     }
 }

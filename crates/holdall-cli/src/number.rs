@@ -17,8 +17,8 @@ pub(crate) fn short(x: f64) -> String {
         let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         return format!("{}e{exponent}", digits.trim_end_matches('0').trim_end_matches('.'));
     }
-    let places = (4.0 - power).max(0.0) as usize;
-    let text = format!("{x:.places$}");
+    let decimals = (4.0 - power).max(0.0) as usize;
+    let text = format!("{x:.decimals$}");
     if !text.contains('.') {
         return text;
     }

@@ -78,7 +78,7 @@ fn all() -> impl Iterator<Item = &'static Rule> {
 }
 
 fn fault(rule: &Rule) -> String {
-    let code = crate::exit::code_of(rule.kind);
+    let code = crate::exit::exit_code(rule.kind);
     format!("{}, exit status {code}", rule.kind.as_str())
 }
 

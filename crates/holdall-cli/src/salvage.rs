@@ -45,7 +45,7 @@ const SHOWN: usize = 20;
 
 /// Salvages a file.
 pub(crate) fn run(session: &Session, args: &SalvageArgs) -> Result<Status, Failure> {
-    input::check_place(Operation::Salvage, &args.input)?;
+    input::check_location(Operation::Salvage, &args.input)?;
     FileSink::check(&args.output, args.force)?;
     let write = WriteOptions::new().with_work(session.work("salvaging"));
     let write = writing::in_format(write.with_overwrite(args.force), args.to.as_deref())?;

@@ -1,7 +1,7 @@
 //! `holdall scan`.
 
 use crate::exit::{Failure, Status};
-use crate::input::{self, STDIN, Standard};
+use crate::input::{self, STDIN, StandardInput};
 use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
@@ -58,7 +58,7 @@ fn scanned(session: &Session, path: &Path) -> Result<ScanReport, Failure> {
     if path.as_os_str() != "-" {
         return Ok(holdall::scan(path, &input::options(session), &work)?);
     }
-    let (Standard::File(source) | Standard::Memory(source)) = input::standard(session)?;
+    let (StandardInput::File(source) | StandardInput::Memory(source)) = input::standard(session)?;
     Ok(scan_source(&source, STDIN, &session.global.limits(), &work)?)
 }
 
@@ -91,13 +91,13 @@ fn shown(session: &Session, pickle: &Pickle) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
     let source = paint.on(escape(&pickle.source), Style::Title);
-    let place = match (pickle.inner, pickle.offset) {
+    let location = match (pickle.inner, pickle.offset) {
         (true, at) => format!(", in a value at byte {at}"),
         (false, 0) => String::new(),
         (false, at) => format!(", at byte {at}"),
     };
     let verdict = paint.on(words(pickle.verdict), style(pickle.verdict));
-    writeln!(out, "{source}{place}: {verdict}")?;
+    writeln!(out, "{source}{location}: {verdict}")?;
     let row = |at: usize| {
         let Import { module, name, danger, called, .. } = &pickle.imports[at];
         vec![

@@ -2,7 +2,7 @@
 
 use crate::args::Global;
 use crate::exit::{self, Failure};
-use crate::input::Standard;
+use crate::input::StandardInput;
 use crate::output::style::{Paint, Style};
 use crate::progress::Bar;
 use holdall::{Layouts, Work};
@@ -19,7 +19,7 @@ pub(crate) struct Session {
     err_paint: Paint,
     width: Option<usize>,
     /// Standard input, once it was needed.
-    pub(crate) standard: OnceCell<Standard>,
+    pub(crate) standard: OnceCell<StandardInput>,
     /// The policy for HTTP requests, once it was needed.
     #[cfg(feature = "http")]
     pub(crate) policy: OnceCell<holdall::http::Policy>,
@@ -149,7 +149,7 @@ impl Session {
             }
         }
         match failed {
-            Some(code) => Err(Failure::Told(code)),
+            Some(code) => Err(Failure::Reported(code)),
             None => Ok(all),
         }
     }

@@ -1,6 +1,6 @@
 //! `holdall verify`.
 
-use crate::args::Selecting;
+use crate::args::SelectionArgs;
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::output::as_json;
@@ -35,7 +35,7 @@ pub(crate) struct VerifyArgs {
     together: bool,
 
     #[command(flatten)]
-    select: Selecting,
+    select: SelectionArgs,
 
     /// Treat each warning as a finding
     #[arg(long)]
@@ -45,7 +45,7 @@ pub(crate) struct VerifyArgs {
 /// Verifies each file.
 pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failure> {
     input::check_once(&args.files)?;
-    session.each(&input::models(&args.files, args.together), |paths| {
+    session.each(&input::group_models(&args.files, args.together), |paths| {
         let [path, ..] = paths else { return Ok(Status::Fine) };
         #[cfg(feature = "carton")]
         let is_alone = paths.len() == 1;
@@ -71,12 +71,12 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
         let file = input::open_all(session, paths)?;
         #[cfg(feature = "carton")]
         if args.select.is_all()
-            && let Some(package) = crate::package::of_file(&file)?
+            && let Some(package) = crate::package::from_file(&file)?
         {
             return crate::package::verify::run(session, &package, strictness);
         }
         let options = VerifyOptions::new()
-            .with_select(args.select.read()?)
+            .with_select(args.select.parse()?)
             .with_strictness(strictness)
             .with_work(session.work("verifying"));
         let report = holdall::verify(&file, &options)?;
@@ -138,8 +138,8 @@ fn text(
         writeln!(out, "  {key}{}", unverified_line(unverified))?;
     }
     // With `--strict`, they are among the findings above.
-    let told = report.warnings.iter().filter(|_| strictness == Strictness::Usual);
-    for warning in told {
+    let warnings = report.warnings.iter().filter(|_| strictness == Strictness::Usual);
+    for warning in warnings {
         let text = printable(&warning.to_string());
         writeln!(out, "  {} {text}", paint.on("warning:", Style::Warn))?;
     }
@@ -193,7 +193,7 @@ fn lines(report: &VerifyReport) -> Vec<(&'static str, String)> {
 fn unverified_line(u: &Unverified) -> String {
     let n = Grouped(u.count);
     let s = plural(u.count);
-    let place = match &u.component {
+    let location = match &u.component {
         Some(component) => format!("`{}`, `{}`", escape(&u.tensor), escape(component)),
         None => format!("`{}`", escape(&u.tensor)),
     };
@@ -209,7 +209,11 @@ fn unverified_line(u: &Unverified) -> String {
         _ if u.count == 1 => printable(&u.message),
         _ => format!("{}, and {} more", printable(&u.message), Grouped(u.count - 1)),
     };
-    if u.count == 1 { format!("{what} ({place})") } else { format!("{what} (the first: {place})") }
+    if u.count == 1 {
+        format!("{what} ({location})")
+    } else {
+        format!("{what} (the first: {location})")
+    }
 }
 
 fn json(file: &File, report: &VerifyReport) -> String {

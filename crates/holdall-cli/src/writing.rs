@@ -67,7 +67,7 @@ impl Writing {
     }
 
     /// Returns the options for a file of records, in the requested format, if any.
-    pub(crate) fn of_records(
+    pub(crate) fn options_for_records(
         &self,
         work: Work,
         to: Option<&str>,
@@ -188,7 +188,7 @@ pub(crate) fn renames(rules: &[String]) -> holdall::Result<Vec<Rename>> {
 }
 
 /// Warns about rules that match no tensor of the file: they may be misspelt.
-pub(crate) fn idle_renames(session: &Session, rules: &[Rename], file: &File) {
+pub(crate) fn warn_of_unused_renames(session: &Session, rules: &[Rename], file: &File) {
     for rule in rules {
         if !file.names().any(|name| rule.apply(name).is_some()) {
             let (rule, all) = (printable(&rule.to_string()), count(file.len() as u64, "tensor"));

@@ -40,8 +40,8 @@ fn lines_and_files_become_records() {
     // An existing file is kept, except with `--force`.
     let error = holdall([&args[..], &["--json"]].concat()).ends_with(2).error();
     assert_eq!(error["code"], "write/exists");
-    let told = holdall([&args[..], &["--force"]].concat()).ends_with(0).err;
-    assert!(told.contains(": zTensor 1.2.0, 4 records in `records`, "), "{told}");
+    let message = holdall([&args[..], &["--force"]].concat()).ends_with(0).err;
+    assert!(message.contains(": zTensor 1.2.0, 4 records in `records`, "), "{message}");
 }
 
 #[test]

@@ -517,15 +517,15 @@ fn tensors_become_sparse_and_quantized_and_the_error_is_told() {
     let plan = plan.ends_with(0).json();
     assert_eq!(plan["reformed"].as_array().unwrap().len(), reformed.len());
     // If no tensor is eligible, that is reported.
-    for (option, form, said) in [
+    for (option, form, expected) in [
         ("--quantize", "group:4:8", "`--quantize`: no tensor was quantized"),
         ("--sparse", "csr", "`--sparse`: no tensor was made sparse"),
         ("--quantize", "keep", ""),
     ] {
         let args = ["convert", &source, &out, "-f", "-s", "layers.0.norm.weight", option, form];
         let ran = holdall(args).ends_with(0);
-        assert!(ran.err.contains(said), "{}", ran.err);
-        assert_eq!(ran.err.contains("no tensor was"), !said.is_empty(), "{}", ran.err);
+        assert!(ran.err.contains(expected), "{}", ran.err);
+        assert_eq!(ran.err.contains("no tensor was"), !expected.is_empty(), "{}", ran.err);
     }
     let e = holdall(["convert", &source, &out, "-f", "--sparse", "group:4:8"]).ends_with(2);
     assert!(e.err.contains("is for `--quantize`"), "{}", e.err);
@@ -556,8 +556,8 @@ fn models_are_written_in_several_files() {
     let args = ["convert", &source, &out, "--dense", "--max-shard-size", "8KiB"];
     let plan = holdall([&args[..], &["-n", "--json"]].concat()).ends_with(0).json();
     let count = plan["files"].as_array().unwrap().len();
-    let told = holdall([&args[..], &["-n"]].concat()).ends_with(0);
-    assert!(told.out.contains(&format!(" decoded, {count} files")), "{}", told.out);
+    let planned = holdall([&args[..], &["-n"]].concat()).ends_with(0);
+    assert!(planned.out.contains(&format!(" decoded, {count} files")), "{}", planned.out);
     let report = holdall([&args[..], &["--json"]].concat()).ends_with(0).json();
     assert_eq!(report["files"], plan["files"]);
     let first = format!("model-00001-of-{:05}.safetensors", count - 1);

@@ -129,8 +129,8 @@ fn what_a_limit_keeps_from_being_compared_is_no_difference() {
     assert!(found.contains("?  t ") && found.contains("[zstd/decoded-len]"), "{found}");
     assert!(found.contains("\nnot compared: ") && found.contains(": 1 not compared\n"), "{found}");
     let report = run(&["diff", "--json", &packed, &from]).ends_with(4).json();
-    let told = ["identical", "same", "undecided"].map(|key| report[key].as_bool().unwrap());
-    assert_eq!(told, [false, false, true]);
+    let verdicts = ["identical", "same", "undecided"].map(|key| report[key].as_bool().unwrap());
+    assert_eq!(verdicts, [false, false, true]);
     let why = &report["changed"][0]["incomparable"];
     assert_eq!(why["code"], "zstd/decoded-len");
     let hint = why["hint"].as_str().unwrap();

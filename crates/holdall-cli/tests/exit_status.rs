@@ -255,8 +255,8 @@ fn a_file_over_the_limit_on_their_size_ends_with_3() {
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "ulimit -f 1; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_holdall")]);
     let out = command.args(args).output().unwrap();
-    let told: Json = serde_json::from_slice(&out.stderr).unwrap();
-    assert_eq!((out.status.code(), &told["error"]["code"]), (Some(3), &json!("io/failed")));
+    let error: Json = serde_json::from_slice(&out.stderr).unwrap();
+    assert_eq!((out.status.code(), &error["error"]["code"]), (Some(3), &json!("io/failed")));
     assert_eq!(dir.path().read_dir().unwrap().count(), 0);
 }
 

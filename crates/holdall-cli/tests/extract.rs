@@ -271,14 +271,14 @@ fn what_is_extracted_is_what_others_read() {
     use sha2::Digest as _;
     let dir = tempfile::tempdir().unwrap();
     let (out, mut seen) = (dir.path().join("x.npy").to_str().unwrap().to_owned(), [0, 0]);
-    for (path, said) in crate::command::golden() {
+    for (path, expected) in crate::command::golden() {
         let path = path.to_str().unwrap();
         if !path.contains("/pytorch/") && !path.contains("/numpy/") {
             continue;
         }
         let listed = holdall(["inspect", "--json", path]).ends_with(0).json();
         for tensor in listed["tensors"].as_array().unwrap() {
-            let wanted = said["tensors"].as_array().unwrap();
+            let wanted = expected["tensors"].as_array().unwrap();
             let wanted = wanted.iter().find(|t| t["name"] == tensor["name"]).unwrap();
             let is_strided = tensor["layout"] == "strided";
             let sum = match &wanted["dense_sha256"] {

@@ -1,5 +1,5 @@
-//! Packages that have their texts, tensors and weights only in `LINKS`: what runs, tests, verifies, converts and unpacks them sees the
-//! files behind the links, from a server and, after `fetch`, without one.
+//! Packages that have their texts, tensors and weights only in `LINKS`: what runs, tests, verifies, converts and
+//! unpacks them sees the files behind the links, from a server and, after `fetch`, without one.
 #![cfg(all(feature = "http", feature = "carton"))]
 
 use crate::command::{self, Ran, command};

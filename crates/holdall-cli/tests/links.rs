@@ -83,9 +83,9 @@ fn a_package_goes_to_a_server_and_comes_back() {
     assert_eq!(e["code"], "links/offline");
     assert!(place.server.seen().is_empty());
 
-    let told = place.allowed(&["fetch", "b.carton", "--json"]).ends_with(0).json();
-    assert_eq!(told["fetched"], 1);
-    assert_eq!(told["linked"][0]["path"], "model/weights.bin");
+    let report = place.allowed(&["fetch", "b.carton", "--json"]).ends_with(0).json();
+    assert_eq!(report["fetched"], 1);
+    assert_eq!(report["linked"][0]["path"], "model/weights.bin");
     assert_eq!(place.server.count(), (1, 400_000));
     // From the cache, without network access.
     let ran = place.holdall(&["fetch", "b.carton", "-o", "c.carton", "--offline"]).ends_with(0);
@@ -100,19 +100,19 @@ fn a_package_goes_to_a_server_and_comes_back() {
 fn links_are_chosen_one_by_one_or_from_a_file() {
     let place = Fixture::new();
     let link = "model/small=https://host.example/s?a=b";
-    let told = place
+    let report = place
         .holdall(&["shrink", "a.carton", "-o", "b.carton", "--link", link, "--json"])
         .ends_with(0)
         .json();
-    assert_eq!(told["linked"][0]["urls"][0], "https://host.example/s?a=b");
-    let sha256 = told["linked"][0]["sha256"].as_str().unwrap();
+    assert_eq!(report["linked"][0]["urls"][0], "https://host.example/s?a=b");
+    let sha256 = report["linked"][0]["sha256"].as_str().unwrap();
     let text = format!("version = 1\n[urls]\n{sha256} = [\"https://other.example/s\"]\n");
     std::fs::write(place.path("more"), text).unwrap();
-    let told = place
+    let report = place
         .holdall(&["shrink", "b.carton", "-o", "c.carton", "--links", "more", "--json"])
         .ends_with(0)
         .json();
-    assert_eq!(told["linked"][0]["urls"].as_array().unwrap().len(), 2);
+    assert_eq!(report["linked"][0]["urls"].as_array().unwrap().len(), 2);
     for (args, code) in [
         (&["--link", "model/none=https://h.example/x"][..], "package/no-file"),
         (&["--link", "MANIFEST=https://h.example/x"], "links/cannot-link"),

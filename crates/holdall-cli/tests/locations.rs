@@ -137,8 +137,12 @@ fn a_part_from_standard_input_is_not_taken_for_the_model() {
     assert!(shown.out.contains("part 1 of 3"), "{}", shown.out);
     // On the disk, a part other than the first is opened alone, and the output mentions it.
     let last = models("gguf_part_missing").join("m-00003-of-00003.gguf");
-    let told = holdall(["convert", text(&last), text(&out), "--dense"]).ends_with(0);
-    assert!(told.err.contains("part 3 of 3") || told.out.contains("part 3 of 3"), "{}", told.err);
+    let result = holdall(["convert", text(&last), text(&out), "--dense"]).ends_with(0);
+    assert!(
+        result.err.contains("part 3 of 3") || result.out.contains("part 3 of 3"),
+        "{}",
+        result.err
+    );
     let missing = holdall(["inspect", text(&part)]);
     assert!(missing.err.contains("`m-00002-of-00003.gguf`"), "{}", missing.err);
 }

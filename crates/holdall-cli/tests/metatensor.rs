@@ -392,7 +392,7 @@ fn a_safetensors_file_is_checked_by_a_map_of_references() {
     let path = folder.write("all.json", map(known).to_string());
     holdall(["schema", "check", &path, &file]).ends_with(0);
     let path = folder.write("some.json", map(json!([literal("U64"), literal("F32")])).to_string());
-    let said = holdall(["schema", "check", &path, &file]).ends_with(1);
-    let said = format!("{}{}", said.out, said.err);
-    assert!(said.contains("U64|F32"), "{said}");
+    let output = holdall(["schema", "check", &path, &file]).ends_with(1);
+    let output = format!("{}{}", output.out, output.err);
+    assert!(output.contains("U64|F32"), "{output}");
 }

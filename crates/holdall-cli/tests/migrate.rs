@@ -247,16 +247,20 @@ const MODEL: [(&str, &str); 4] = [
     ("--drop", ""),
 ];
 
-fn words<'w>(told: &[(&'w str, &'w str)]) -> Vec<&'w str> {
-    told.iter().flat_map(|(name, value)| [*name, *value]).filter(|word| !word.is_empty()).collect()
+fn words<'w>(arguments: &[(&'w str, &'w str)]) -> Vec<&'w str> {
+    arguments
+        .iter()
+        .flat_map(|(name, value)| [*name, *value])
+        .filter(|word| !word.is_empty())
+        .collect()
 }
 
 /// Returns the same migration for the library.
-fn migration(schema: &str, told: &[(&str, &str)]) -> Migration {
+fn migration(schema: &str, arguments: &[(&str, &str)]) -> Migration {
     let limits = holdall::schema::SchemaLimits::default();
     let text = std::fs::read(schema).unwrap();
     let schema = Document::parse(&text, schema, Reading::ByContent, &limits).unwrap();
-    told.iter().fold(Migration::new(schema), |migration, (name, value)| {
+    arguments.iter().fold(Migration::new(schema), |migration, (name, value)| {
         let (path, what) = value.split_once('=').unwrap_or_default();
         match *name {
             "--rename" => migration.with_rename(path, what),
@@ -274,14 +278,14 @@ fn the_command_and_the_library_migrate_alike() {
     let (tiny, tiny2) = (tiny.to_str().unwrap(), tiny2.to_str().unwrap());
     let third = example("schema3.json");
     let own = folder.path().join("own.mt");
-    for (old, schema, told) in [(&*photos, &*third, &PHOTOS[..]), (tiny, tiny2, &MODEL)] {
+    for (old, schema, arguments) in [(&*photos, &*third, &PHOTOS[..]), (tiny, tiny2, &MODEL)] {
         let args =
-            [&["schema", "migrate", old, schema, "-o", &new, "-f"][..], &words(told)].concat();
+            [&["schema", "migrate", old, schema, "-o", &new, "-f"][..], &words(arguments)].concat();
         holdall(args).ends_with(0);
         holdall(["verify", &new]).ends_with(0);
         let file = holdall::open(old).unwrap();
         let options = holdall::WriteOptions::new().with_overwrite(true);
-        migration(schema, told).run(&file, &own, &options).unwrap();
+        migration(schema, arguments).run(&file, &own, &options).unwrap();
         assert_eq!(std::fs::read(&new).unwrap(), std::fs::read(&own).unwrap());
         // A schema that the file already conforms to needs no options.
         if old == tiny {
@@ -302,11 +306,11 @@ fn records_are_read_under_a_new_schema() {
     for extension in ["mt", "zt"] {
         let (_folder, old, new) = photos(extension);
         let schema = example("schema3.json");
-        let told: Vec<&str> = words(&PHOTOS[..6]);
+        let arguments: Vec<&str> = words(&PHOTOS[..6]);
         let args =
-            [&["schema", "migrate", &old, &schema, "-o", &new, "--drop"][..], &told].concat();
+            [&["schema", "migrate", &old, &schema, "-o", &new, "--drop"][..], &arguments].concat();
         holdall(args).ends_with(0);
-        let under = [&["--schema", &*schema][..], &told].concat();
+        let under = [&["--schema", &*schema][..], &arguments].concat();
         for io in ["map", "read"] {
             let under = [&["--io", io][..], &under].concat();
             assert_eq!(records(&old, &under), records(&new, &[]));
@@ -326,8 +330,8 @@ fn a_dry_run_shows_what_would_be_done() {
     let (_folder, old, new) = photos("mt");
     let schema = example("schema3.json");
     let args = ["schema", "migrate", &old, &schema, "--dry-run", "-o", &new];
-    let told = words(&PHOTOS);
-    let found = holdall([&args[..], &["--json"], &told].concat()).ends_with(0).json();
+    let arguments = words(&PHOTOS);
+    let found = holdall([&args[..], &["--json"], &arguments].concat()).ends_with(0).json();
     assert!(!PathBuf::from(&new).exists());
     assert_eq!(
         (&found["records"], &found["tensors"], &found["unchanged"]),
@@ -344,7 +348,7 @@ fn a_dry_run_shows_what_would_be_done() {
     let cast = step("at.lat", "converted");
     assert_eq!((&cast["by"], &cast["rounds"]), (&json!("cast"), &json!(true)));
     assert_eq!(steps.iter().filter(|s| s["step"] == "dropped").count(), 1);
-    let text = holdall([&args[..], &told].concat()).ends_with(0).out;
+    let text = holdall([&args[..], &arguments].concat()).ends_with(0).out;
     assert!(text.contains("rounded to nearest, ties to even"), "{text}");
     assert!(text.ends_with("nothing was written\n"), "{text}");
     // Problems are reported as in a migration.
@@ -360,9 +364,12 @@ fn converters_that_there_are_not_are_refused() {
     let schema = example("schema3.json");
     let code = |by: &str| {
         let args = ["schema", "migrate", &old, &schema, "-o", &new, "--json", "--drop"];
-        let told = words(&PHOTOS[..2]);
+        let arguments = words(&PHOTOS[..2]);
         let more = ["--convert", &format!("kind={by}")];
-        holdall([&args[..], &told, &more].concat()).error()["code"].as_str().unwrap().to_owned()
+        holdall([&args[..], &arguments, &more].concat()).error()["code"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     for wrong in [
         "nope", "map", "map(cat)", "scale()", "scale(x)", "cast(up)", "round(1)", "map(a=1",
@@ -374,9 +381,9 @@ fn converters_that_there_are_not_are_refused() {
     let all = PHOTOS[..6]
         .iter()
         .map(|t| if t.1.starts_with("kind=m") { ("--convert", "kind=map(cat=0)") } else { *t });
-    let told: Vec<(&str, &str)> = all.collect();
+    let arguments: Vec<(&str, &str)> = all.collect();
     let args = ["schema", "migrate", &old, &schema, "-o", &new, "--json", "--drop"];
-    let error = holdall([&args[..], &words(&told)].concat()).error();
+    let error = holdall([&args[..], &words(&arguments)].concat()).error();
     assert_eq!(error["code"], "evolve/value");
     assert!(error["message"].as_str().unwrap().contains("record 1"), "{error}");
     assert!(!PathBuf::from(&new).exists());

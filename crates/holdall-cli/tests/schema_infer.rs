@@ -80,9 +80,9 @@ fn what_a_table_was_taken_for_is_said_and_built() {
     let (table, schema, file) = (at("points.csv"), at("point.json"), at("points.mt"));
     std::fs::write(&table, "id;v[0];v[1];tags;at.x\n1;0,5;2;[1,2];3\n2;1;2;[3];4\n").unwrap();
     let run = holdall(["schema", "infer", &table, "-o", &schema]).ends_with(0);
-    let said = "a table with semicolons between its fields: `id`, `v` (an array in 2 columns), \
+    let message = "a table with semicolons between its fields: `id`, `v` (an array in 2 columns), \
                 `tags` (arrays as JSON), `at` (a struct in 1 column)";
-    assert!(run.err.contains(said), "{}", run.err);
+    assert!(run.err.contains(message), "{}", run.err);
     holdall(["build", "-o", &file, "--schema", &schema, "--records", &table]).ends_with(0);
     let first = holdall(["records", &file, "--range", "0..1", "--json"]).ends_with(0);
     assert!(first.out.contains(r#""v":["0,5","2"]"#), "{}", first.out);

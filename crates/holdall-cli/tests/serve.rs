@@ -26,7 +26,7 @@ fn commands_read_what_is_served_and_a_signal_ends_it() {
     std::fs::rename(folder.path().join("tiny.zt"), inside.join("tiny.zt")).unwrap();
     let args = [inside.to_str().unwrap(), args[1], args[2]];
     let serving = Serving::new(&args);
-    assert_eq!(serving.told["files"], serde_json::json!(["models/tiny.zt"]));
+    assert_eq!(serving.report["files"], serde_json::json!(["models/tiny.zt"]));
     let url = serving.url("models/tiny.zt");
     let local = holdall(["inspect", "--json", tiny().to_str().unwrap()]).ends_with(0).json();
     let remote = holdall(["inspect", "--json", &url, ALLOW[0], ALLOW[1]]).ends_with(0).json();
@@ -43,7 +43,7 @@ fn commands_read_what_is_served_and_a_signal_ends_it() {
     let none = serving.url("models/.key");
     let e = holdall(["inspect", "--json", &none, ALLOW[0], ALLOW[1]]).ends_with(2).error();
     assert_eq!(e["code"], "net/no-file");
-    let pin = serving.told["sha256"].clone();
+    let pin = serving.report["sha256"].clone();
     serving.signal("-TERM");
     let (status, log) = serving.ended();
     assert_eq!(status, 0, "{log}");
@@ -56,7 +56,7 @@ fn commands_read_what_is_served_and_a_signal_ends_it() {
     use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let again = Serving::new(&args);
-    assert_eq!(again.told["sha256"], pin);
+    assert_eq!(again.report["sha256"], pin);
     again.signal("-INT");
     assert_eq!(again.ended().0, 0);
 }
@@ -106,17 +106,17 @@ fn no_token_goes_over_a_network_in_plain_text() {
         ([&asks[..], &["--plain-http", "refuse"]].concat(), false),
     ] {
         let serving = Serving::new(&[&[tiny][..], &args].concat());
-        assert_eq!(serving.told["http"], is_plain, "{args:?}");
-        assert_eq!(serving.told["https"], true, "{args:?}");
+        assert_eq!(serving.report["http"], is_plain, "{args:?}");
+        assert_eq!(serving.report["https"], true, "{args:?}");
         let port = serving.address().rsplit(':').next().unwrap();
         let asked = "GET /tiny.zt HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\
                      Authorization: Bearer secret\r\n\r\n";
         let mut stream = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
         stream.write_all(asked.as_bytes()).unwrap();
-        let mut said = Vec::new();
-        let _ = stream.read_to_end(&mut said);
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response);
         let status = if is_plain { "HTTP/1.1 200 " } else { "HTTP/1.1 400 " };
-        assert!(said.starts_with(status.as_bytes()), "{args:?}");
+        assert!(response.starts_with(status.as_bytes()), "{args:?}");
     }
 }
 
@@ -168,10 +168,10 @@ fn body(mut stream: std::net::TcpStream) -> Vec<u8> {
 fn numbers_are_told_where_they_are_asked_for() {
     let tiny = tiny();
     let none = Serving::new(&[tiny.to_str().unwrap()]);
-    assert!(none.told["metrics"].is_null());
+    assert!(none.report["metrics"].is_null());
     assert!(body(ask(none.address(), "/metrics")).starts_with(b"no such file"));
     let serving = Serving::new(&[tiny.to_str().unwrap(), "--metrics", "127.0.0.1:0"]);
-    let metrics = serving.told["metrics"].as_str().unwrap();
+    let metrics = serving.report["metrics"].as_str().unwrap();
     let numbers = || String::from_utf8(body(ask(metrics, "/metrics"))).unwrap();
     let before = numbers();
     assert!(
@@ -249,9 +249,9 @@ fn hashes_stand_in_addresses_where_they_are_asked_for() {
     let path = folder.path().join("tiny.zt");
     std::fs::copy(tiny(), &path).unwrap();
     let plain = Serving::new(&[path.to_str().unwrap()]);
-    assert!(plain.told["blake3"].is_null());
+    assert!(plain.report["blake3"].is_null());
     let serving = Serving::new(&[path.to_str().unwrap(), "--hash"]);
-    let hash = serving.told["blake3"]["tiny.zt"].as_str().unwrap();
+    let hash = serving.report["blake3"]["tiny.zt"].as_str().unwrap();
     assert_eq!(hash.len(), 64);
     let url = format!("{}&blake3={hash}", serving.url("tiny.zt"));
     holdall(["verify", &url, ALLOW[0], ALLOW[1]]).ends_with(0);
@@ -271,7 +271,7 @@ fn hashes_stand_in_addresses_where_they_are_asked_for() {
         command.arg(tiny()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let _serving = Serving { child, told: serde_json::Value::Null, log: None };
+    let _serving = Serving { child, report: serde_json::Value::Null, log: None };
     assert!(
         line.contains("/tiny.zt#sha256=") && line.trim_end().ends_with(&format!("&blake3={hash}"))
     );
@@ -295,7 +295,7 @@ fn curl_reads_over_both_versions_and_tls() {
     let tokens = folder.path().join("tokens");
     std::fs::write(&tokens, "sesame").unwrap();
     let serving = Serving::new(&[path.to_str().unwrap(), "--token-file", tokens.to_str().unwrap()]);
-    assert_eq!(serving.told["https"], true);
+    assert_eq!(serving.report["https"], true);
     let (out, who) = (folder.path().join("out"), "Authorization: Bearer sesame");
     let out_at = out.to_str().unwrap();
     for (scheme, how, version) in [
@@ -305,8 +305,8 @@ fn curl_reads_over_both_versions_and_tls() {
         ("https", "--http2", "2"),
     ] {
         let url = format!("{scheme}://{}/noise.bin", serving.address());
-        let told = "%{http_version} %{http_code} %{size_download}";
-        let args = ["-s", "-k", how, "-w", told, "-o", out_at, &url];
+        let format = "%{http_version} %{http_code} %{size_download}";
+        let args = ["-s", "-k", how, "-w", format, "-o", out_at, &url];
         let ask = |more: &[&str]| run(&[&args, more].concat()).unwrap();
         assert_eq!(ask(&["-H", who]), (true, format!("{version} 200 3000000")), "{url} {how}");
         assert!(std::fs::read(&out).unwrap() == bytes);

@@ -69,10 +69,10 @@ async fn open(endpoint: &Endpoint, at: SocketAddr) -> (Connection, SendStream, R
     let (file, open) = client.open("large.bin", None, None).unwrap();
     hello.extend(open);
     send.write_all(&hello).await.unwrap();
-    let mut told = 0;
-    while told < 2 {
+    let mut messages = 0;
+    while messages < 2 {
         let chunk = receive.read_chunk(1000, true).await.unwrap().unwrap();
-        told += client.control(&chunk.bytes).unwrap().len();
+        messages += client.control(&chunk.bytes).unwrap().len();
     }
     (connection, send, receive, file)
 }
@@ -87,8 +87,8 @@ fn two_hundred_clients_that_take_nothing_cost_a_megabyte_each() {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let serving = Serving(child);
-    let told: serde_json::Value = serde_json::from_str(&line).unwrap();
-    let (at, pin) = (told["address"].as_str().unwrap(), told["sha256"].as_str().unwrap());
+    let report: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let (at, pin) = (report["address"].as_str().unwrap(), report["sha256"].as_str().unwrap());
     let alone = serving.most();
 
     let slow: Vec<TcpStream> = (0..CLIENTS)

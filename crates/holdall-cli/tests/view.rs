@@ -85,13 +85,13 @@ fn the_page_and_the_file_are_there_and_nothing_else() {
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     assert!(head.contains("connect-src 'self'") && head.contains("nosniff"), "{head}");
     assert_eq!(body, b"this is open.html");
-    for said in [
+    for header in [
         "Content-Type: text/html; charset=utf-8\r\n",
         "Cache-Control: no-store\r\n",
         "Cross-Origin-Resource-Policy: same-origin\r\n",
         "Referrer-Policy: no-referrer",
     ] {
-        assert!(head.contains(said), "{head}");
+        assert!(head.contains(header), "{head}");
     }
     for (name, kind) in [("viewer.css", "text/css"), ("core.js", "text/javascript")] {
         let (head, body) = served.ask("GET", &served.page.replace("open.html", name), "");

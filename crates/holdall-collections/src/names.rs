@@ -34,12 +34,12 @@ pub fn in_order(names: &[&[u8]]) -> std::result::Result<Vec<u32>, u32> {
             *key = u64::from_be_bytes(word);
         }
         some.sort_by_key(|(key, _)| *key);
-        let (told, from) = (same + shared + 8, left.len());
+        let (known_len, from) = (same + shared + 8, left.len());
         let mut start = range.start;
         for alike in some.chunk_by_mut(|a, b| a.0 == b.0) {
             let end = start + alike.len();
-            if alike.len() > 1 && alike.iter().all(|(_, at)| name(*at).len() >= told) {
-                left.push((start..end, told));
+            if alike.len() > 1 && alike.iter().all(|(_, at)| name(*at).len() >= known_len) {
+                left.push((start..end, known_len));
             } else if alike.len() > 1 {
                 // The zeros may be part of a name, or padding after its end.
                 alike.sort_by(|a, b| name(a.1).cmp(name(b.1)));

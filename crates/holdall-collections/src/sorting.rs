@@ -13,29 +13,29 @@ pub fn sort<T: Ord>(items: &mut [T]) {
 
 /// Sorts the items with a comparison function. Equal items keep their order.
 pub fn sort_by<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
-    let places = places(items.len(), &|a, b| compare(&items[a], &items[b]));
-    let Some(mut places) = places else { return };
+    let sorted_indices = sorted_indices(items.len(), &|a, b| compare(&items[a], &items[b]));
+    let Some(mut sorted_indices) = sorted_indices else { return };
     for at in 0..items.len() {
-        while places[at] != at {
-            let to = places[at];
+        while sorted_indices[at] != at {
+            let to = sorted_indices[at];
             items.swap(at, to);
-            places.swap(at, to);
+            sorted_indices.swap(at, to);
         }
     }
 }
 
 /// Returns the sorted position of each of `count` items, or `None` if the items are sorted already.
-fn places(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Option<Vec<usize>> {
+fn sorted_indices(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Option<Vec<usize>> {
     if (1..count).all(|at| compare(at - 1, at) != Ordering::Greater) {
         return None;
     }
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by(|a, b| compare(*a, *b));
-    let mut places = vec![0; count];
+    let mut sorted_indices = vec![0; count];
     for (place, at) in order.into_iter().enumerate() {
-        places[at] = place;
+        sorted_indices[at] = place;
     }
-    Some(places)
+    Some(sorted_indices)
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //!
 //! A writer calls [`Encode::begin`] and appends the bytes that it returns. Then, for each component, it calls
 //! [`Encode::before`] and appends the bytes, calls [`Encode::next_offset`] and appends zeros up to that offset, appends
-//! the stored bytes, and calls [`Encode::placed`]. At the end it calls [`Encode::finish`] and appends the bytes. The
-//! bytes of components do not pass through the encoder, except for components that the encoder [states](Encode::states)
-//! in its header: these are passed to [`Encode::state`].
+//! the stored bytes, and calls [`Encode::component_written`]. At the end it calls [`Encode::finish`] and appends the
+//! bytes. The bytes of components do not pass through the encoder, except for components that the encoder
+//! [states](Encode::states) in its header: these are passed to [`Encode::state`].
 
 use crate::error::{Result, Rule};
 use crate::model::{
@@ -220,7 +220,8 @@ impl EncodeOptions {
         }
     }
 
-    /// Refuses a version, for a format without versions. `what` starts the message, and states that the format has none.
+    /// Refuses a version, for a format without versions. `what` starts the message, and states that the format has
+    /// none.
     ///
     /// # Errors
     /// Returns `format/unknown-version` if a version was requested.
@@ -351,7 +352,12 @@ pub trait Encode: Send {
     ///
     /// # Errors
     /// Returns an error of kind `Misuse` if the component differs from its declaration.
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()>;
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()>;
 
     /// Returns `true` if the file states this component's values in its header, and stores no bytes of it. Such a
     /// component is passed to [`Encode::state`] in its turn, and shares its bytes with no other.
@@ -362,8 +368,8 @@ pub trait Encode: Send {
     /// Adds all decoded bytes of a component that is [stated](Encode::states).
     ///
     /// # Errors
-    /// Returns the errors of [`Encode::placed`], and an error of kind `Unsupported` if there are more bytes than a file
-    /// can state.
+    /// Returns the errors of [`Encode::component_written`], and an error of kind `Unsupported` if there are more bytes
+    /// than a file can state.
     fn state(&mut self, _tensor: &TensorSpec, _component: usize, _bytes: &[u8]) -> Result<()> {
         Ok(())
     }

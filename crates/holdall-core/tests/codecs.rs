@@ -94,7 +94,7 @@ proptest! {
             // A limited number of frames, so that the test is fast.
             let frame_len = frame_len.max(bytes.len() / 64);
             let stored = encoded(encoding, width, &bytes, frame_len);
-            prop_assert!(bytes.len() as u64 <= encoding.most_decoded(stored.len() as u64));
+            prop_assert!(bytes.len() as u64 <= encoding.max_decoded_len(stored.len() as u64));
             prop_assert_eq!(&at_once(encoding, width, &stored, bytes.len()).unwrap(), &bytes);
             let stream = encoding.stream(width, &Limits::default()).unwrap();
             prop_assert_eq!(&streamed(stream, &stored, step, room).unwrap(), &bytes);

@@ -87,7 +87,7 @@ fn entries_say_what_they_are() {
     zip.entries = vec![Entry::new("folder/", b""), link, dos];
     let bytes = Bytes::from(zip.build().bytes);
     let directory = Directory::read(&Window::whole(bytes), &Limits::default()).unwrap();
-    let said: Vec<_> = directory
+    let listed: Vec<_> = directory
         .entries()
         .map(|e| (e.name(), e.kind(), e.method(), e.stored_len(), e.decoded_len()))
         .collect();
@@ -96,7 +96,7 @@ fn entries_say_what_they_are() {
         ("link", EntryKind::Symlink, Method::Stored, 6, 6),
         ("dos", EntryKind::File, Method::Deflate, 10, 5),
     ];
-    assert_eq!(said, expected);
+    assert_eq!(listed, expected);
 }
 
 /// Returns the reader's message for a zip that `change` has broken.

@@ -31,9 +31,9 @@ fn contexts_stand_before_the_message_the_widest_first() {
 #[test]
 fn a_cause_is_kept_and_told_with_its_place_and_code() {
     let e = LINE.broken("not words").because(word().within("word 2")).within("line 7").at(0..9);
-    let told = "line 7: not words: bytes 3..4: word 2: `x` is not a word (test/word)";
-    assert_eq!(e.message(), told);
-    assert_eq!(e.to_string(), format!("bytes 0..9: {told} [test/line]"));
+    let expected = "line 7: not words: bytes 3..4: word 2: `x` is not a word (test/word)";
+    assert_eq!(e.message(), expected);
+    assert_eq!(e.to_string(), format!("bytes 0..9: {expected} [test/line]"));
     let cause = e.inner().expect("it has one");
     assert_eq!((cause.code(), cause.range()), ("test/word", Some(3..4)));
     assert_eq!(e.source().map(ToString::to_string), Some(cause.to_string()));
@@ -108,11 +108,11 @@ fn remedies_have_names_of_their_own_and_say_what_they_know() {
         let text = remedy.to_string();
         assert!(text.len() > 10 && !text.contains("--"), "{text}");
         for (_, detail) in remedy.details() {
-            let told = match detail {
-                Detail::Text(told) => told.to_owned(),
-                Detail::Number(told) => told.to_string(),
+            let expected = match detail {
+                Detail::Text(expected) => expected.to_owned(),
+                Detail::Number(expected) => expected.to_string(),
             };
-            assert!(text.contains(&told), "{text} does not say {told}");
+            assert!(text.contains(&expected), "{text} does not say {expected}");
         }
     }
 }
@@ -120,6 +120,7 @@ fn remedies_have_names_of_their_own_and_say_what_they_know() {
 #[test]
 fn a_name_that_is_empty_is_told_in_words() {
     let e = word().within("line 1").in_tensor("");
-    let told = "the tensor with an empty name, bytes 3..4: line 1: `x` is not a word [test/word]";
-    assert_eq!(e.to_string(), told);
+    let expected =
+        "the tensor with an empty name, bytes 3..4: line 1: `x` is not a word [test/word]";
+    assert_eq!(e.to_string(), expected);
 }

@@ -1,7 +1,7 @@
 //! Scans many small files in one process, for tests that compare with Python: `interop/scan`.
 //!
-//! Standard input has files, each after its length (u32, little-endian). For each, standard output gets a line of JSON: the verdict, the
-//! imports, those of them that are not harmless, and whether something was not followed to its end.
+//! Standard input has files, each after its length (u32, little-endian). For each, standard output gets a line of JSON:
+//! the verdict, the imports, those of them that are not harmless, and whether something was not followed to its end.
 
 use holdall_core::{Bytes, Limits, Stop, Window};
 use holdall_formats::scan::Scan;

@@ -295,7 +295,7 @@ pub(super) fn chunked(
         let end = first.saturating_add(every).min(count);
         let part = first.saturating_mul(size)..end.saturating_mul(size);
         let stored = if encoding == Encoding::Raw { stored.part(part) } else { stored };
-        Chunk { number, stored, left_out: 0 }
+        Chunk { number, stored, skipped_steps: 0 }
     };
     let chunks = (0..).zip(firsts()).map(chunk).collect();
     // The grid is that of an array of bytes, divided at the start of a record.

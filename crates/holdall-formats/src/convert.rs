@@ -7,8 +7,8 @@ use holdall_core::{Error, Result};
 use holdall_schema::evolve::rules::{NO_CONVERTER, VALUE};
 use holdall_schema::{Chain, TensorDType};
 
-/// Appends the converted elements to `out`. `bytes` are whole elements; `first` is the index of the first one in its
-/// tensor, for error messages.
+/// Converts elements and appends them to `out`. `bytes` are whole elements; `first` is the index of the first one in
+/// its tensor, for error messages.
 ///
 /// # Errors
 /// Returns `evolve/no-converter` if the chain cannot convert `from` to `to`, and `evolve/value` if it cannot convert a
@@ -19,8 +19,8 @@ pub fn convert_elements(
     (from, bytes): (TensorDType, &[u8]),
     (to, out): (TensorDType, &mut Vec<u8>),
 ) -> Result<()> {
-    let takes = |(a, b): &(_, _)| chain.takes(*a, *b);
-    let Some((old, new)) = from.scalar().zip(to.scalar()).filter(takes) else {
+    let can_convert = |(a, b): &(_, _)| chain.takes(*a, *b);
+    let Some((old, new)) = from.scalar().zip(to.scalar()).filter(can_convert) else {
         let message = format!("`{chain}` cannot convert elements of {from} to {to}");
         return Err(NO_CONVERTER.broken(message));
     };
@@ -36,7 +36,7 @@ pub fn convert_elements(
         caster.push(bytes, out)?;
         let lost = caster.finish(out)?;
         return match lost > 0 && !chain.saturates() {
-            true => Err(beyond_float(lost, to)),
+            true => Err(out_of_float_range(lost, to)),
             false => Ok(()),
         };
     }
@@ -50,7 +50,7 @@ pub fn convert_elements(
 
 /// Returns the error for numbers that are out of range for a float type.
 #[cold]
-pub fn beyond_float(lost: u64, to: FloatType) -> Error {
-    let e = VALUE.broken(format!("{lost} or more numbers are beyond what {to} holds"));
-    e.with_hint("`cast(saturate)` makes them the nearest there is")
+pub fn out_of_float_range(lost: u64, to: FloatType) -> Error {
+    let e = VALUE.broken(format!("at least {lost} numbers are out of range for {to}"));
+    e.with_hint("`cast(saturate)` converts them to the nearest finite number")
 }

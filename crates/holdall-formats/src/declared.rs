@@ -1,5 +1,5 @@
-//! The order of writing in a file that is written front to back: the components of a tensor one after the other, the
-//! tensors in any order, and everything that was declared.
+//! Checks the order in which the components of a file are written: the components of a tensor one after the other, the
+//! tensors in any order, and in the end all that were declared.
 
 use holdall_collections::HashSet;
 use holdall_core::encode::{Stored, TensorSpec};
@@ -10,11 +10,11 @@ use holdall_core::model::Encoding;
 pub(super) struct DeclaredComponents<P> {
     /// The rule that is broken if the calls do not match the declaration.
     rule: &'static Rule,
-    /// The offset of the first component, at least.
+    /// The minimum offset of a component.
     first: u64,
     /// The names of declared tensors that are not written yet; `None` if nothing was declared.
     declared: Option<HashSet<String>>,
-    /// The tensor that is written at present.
+    /// The tensor of which some components were written, but not all.
     current: Option<Current<P>>,
 }
 
@@ -77,7 +77,7 @@ impl<P: From<Stored>> DeclaredComponents<P> {
     }
 
     /// Records a component that [`check`](Self::check) allowed. Returns all components of the tensor with its last one.
-    pub(super) fn placed(
+    pub(super) fn component_written(
         &mut self,
         tensor: &TensorSpec,
         component: usize,

@@ -297,7 +297,7 @@ fn variants_in<'n>(all: &[&'n str]) -> Option<Vec<&'n str>> {
     let mut found: Vec<(ModelName<'n>, &'n str)> = Vec::new();
     for name in all {
         let own = ModelName::new(name)?;
-        match found.iter_mut().find(|(of, _)| of.variant == own.variant) {
+        match found.iter_mut().find(|(model, _)| model.variant == own.variant) {
             // The index represents the variant if there is one, not a shard.
             Some((_, other)) if is_index(name) && !is_index(other) => *other = name,
             Some(_) => {}
@@ -421,11 +421,11 @@ fn is_beside(name: &str) -> bool {
 /// Returns the file that names the others, judged by the names: `model.zt` of `model.zt` and `model-NAME.zt`.
 fn root_of<'n>(names: &[&'n str]) -> Option<&'n str> {
     let shortest = *names.iter().min_by_key(|name| name.len())?;
-    let (of, extension) = shortest.rsplit_once('.')?;
+    let (stem, extension) = shortest.rsplit_once('.')?;
     let is_root = |format: &&&Format| matches!(format.shards, Some(Shards::Root));
     let beside = FORMATS.iter().find(is_root)?.external_files?;
     let is_known = |name: &str| {
-        let shard = name.strip_prefix(of).and_then(|name| name.strip_suffix(extension));
+        let shard = name.strip_prefix(stem).and_then(|name| name.strip_suffix(extension));
         let shard = shard.and_then(|name| name.strip_prefix('-')?.strip_suffix('.'));
         name == shortest || shard.is_some_and(|shard| (beside.path)(shortest, shard) == name)
     };

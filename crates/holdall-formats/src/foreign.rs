@@ -204,8 +204,8 @@ fn text(head: &[u8], len: u64) -> Option<Error> {
     if let Some(rest) = begin.strip_prefix("version https://git-lfs.github.com/spec/") {
         let size =
             rest.lines().find_map(|line| line.strip_prefix("size ")?.trim().parse::<u64>().ok());
-        let of = size.map_or(String::new(), |size| format!(" for a file of {size} bytes"));
-        return Some(refusal(&format!("a git-lfs pointer{of}"), POINTER));
+        let size_text = size.map_or(String::new(), |size| format!(" for a file of {size} bytes"));
+        return Some(refusal(&format!("a git-lfs pointer{size_text}"), POINTER));
     }
     if lower.starts_with("<!doctype html") || lower.starts_with("<html") || lower.contains("<head>")
     {
@@ -284,14 +284,14 @@ fn holding<'a>(kind: &str, names: impl Iterator<Item = &'a str>) -> Option<Error
         end != "bin" && super::by_name(end).is_some()
     };
     let mut names = names.filter(is_ours);
-    let told: Vec<String> =
+    let members: Vec<String> =
         names.by_ref().take(MOST_NAMES).map(|name| format!("`{}`", quoted(name))).collect();
     let more = match names.count() {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let what = format!("{kind} that contains {}{more}", told.join(", "));
-    (!told.is_empty()).then(|| refusal(&what, INSIDE))
+    let what = format!("{kind} that contains {}{more}", members.join(", "));
+    (!members.is_empty()).then(|| refusal(&what, INSIDE))
 }
 
 /// Returns the [`UNKNOWN`] error for a zip with this directory.
@@ -438,8 +438,8 @@ mod tests {
         for (name, files) in corpus {
             for file in files {
                 let head = file.get(..1024).unwrap_or(file);
-                let told = OWN.iter().find(|own| (own.is)(head)).map(|own| own.name);
-                assert_eq!(told, Some(name));
+                let format_name = OWN.iter().find(|own| (own.is)(head)).map(|own| own.name);
+                assert_eq!(format_name, Some(name));
             }
         }
     }

@@ -164,7 +164,7 @@ pub struct Parts {
 #[derive(Debug, Clone, Copy)]
 pub struct ExternalFiles {
     /// The rule that a tensor breaks if its external file is not available.
-    pub away: &'static Rule,
+    pub missing: &'static Rule,
     /// The rule that external files are in the folder of the file that names them, or below it.
     pub outside: &'static Rule,
     /// Returns the names of the external files of the file in the window, in the order in which they occur.

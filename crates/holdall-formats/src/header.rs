@@ -128,7 +128,7 @@ pub(super) struct Slot {
 
 /// All declared components, in order, and the number of those that are written.
 pub(super) struct Slots {
-    of: &'static Dialect,
+    dialect: &'static Dialect,
     all: Vec<Slot>,
     /// The index of the slot to be written next.
     next: usize,
@@ -138,8 +138,8 @@ pub(super) struct Slots {
 
 impl Slots {
     /// Creates the slots of a file of which nothing is written yet.
-    pub(super) fn new(of: &'static Dialect, all: Vec<Slot>, end: u64) -> Slots {
-        Slots { of, all, next: 0, end }
+    pub(super) fn new(dialect: &'static Dialect, all: Vec<Slot>, end: u64) -> Slots {
+        Slots { dialect, all, next: 0, end }
     }
 
     #[cfg(feature = "metatensor")]
@@ -162,25 +162,25 @@ impl Slots {
     ) -> Result<u64> {
         let slot = self.due(tensor, component)?;
         if slot.shares.is_some() {
-            let unit = self.of.unit;
+            let unit = self.dialect.unit;
             let message = format!(
                 "it was declared with the bytes of another {unit}, so it cannot be written itself"
             );
-            return Err(self.of.declared.broken(message).in_tensor(&tensor.name));
+            return Err(self.dialect.declared.broken(message).in_tensor(&tensor.name));
         }
         let start = slot.range.start;
-        let fits = if self.of.gaps { end <= start } else { end == start };
+        let fits = if self.dialect.gaps { end <= start } else { end == start };
         if !fits {
             let message = format!(
                 "its bytes were declared to start at {start}, but the file now ends at {end}"
             );
-            return Err(self.of.declared.broken(message).in_tensor(&tensor.name));
+            return Err(self.dialect.declared.broken(message).in_tensor(&tensor.name));
         }
         Ok(start)
     }
 
-    /// Implements [`holdall_core::encode::Encode::placed`].
-    pub(super) fn placed(
+    /// Implements [`holdall_core::encode::Encode::component_written`].
+    pub(super) fn component_written(
         &mut self,
         tensor: &TensorSpec,
         component: usize,
@@ -190,7 +190,7 @@ impl Slots {
         if stored.encoding != Encoding::Raw || stored.digest.is_some() {
             let what = if stored.digest.is_some() { "a digest" } else { stored.encoding.as_str() };
             let message = format!("a component cannot be stored with {what}");
-            return Err(self.of.encoding.broken(message).in_tensor(&tensor.name));
+            return Err(self.dialect.encoding.broken(message).in_tensor(&tensor.name));
         }
         if stored.range != slot.range {
             let (found, wanted) = (&stored.range, &slot.range);
@@ -198,7 +198,7 @@ impl Slots {
                 "expected the declared bytes {}..{}, but {}..{} were written",
                 wanted.start, wanted.end, found.start, found.end
             );
-            return Err(self.of.declared.broken(message).in_tensor(&tensor.name));
+            return Err(self.dialect.declared.broken(message).in_tensor(&tensor.name));
         }
         self.next = self.next.saturating_add(1);
         Ok(())
@@ -208,13 +208,14 @@ impl Slots {
     pub(super) fn finish(&self, end: u64) -> Result<Bytes> {
         if let Some(slot) = self.all.get(self.next) {
             let missing = self.all.len().saturating_sub(self.next);
-            let message = format!("{missing} of the declared {}s were not written", self.of.unit);
-            return Err(self.of.declared.broken(message).in_tensor(&slot.tensor));
+            let message =
+                format!("{missing} of the declared {}s were not written", self.dialect.unit);
+            return Err(self.dialect.declared.broken(message).in_tensor(&slot.tensor));
         }
         if end != self.end {
             let message =
                 format!("the declared length of the file is {} bytes, but it has {end}", self.end);
-            return Err(self.of.declared.broken(message));
+            return Err(self.dialect.declared.broken(message));
         }
         Ok(Bytes::new())
     }
@@ -228,6 +229,6 @@ impl Slots {
             Some(slot) => format!("expected `{}` next, as declared", slot.tensor.shown()),
             None => "no further components were declared".to_owned(),
         };
-        Err(self.of.declared.broken(message).in_tensor(&tensor.name))
+        Err(self.dialect.declared.broken(message).in_tensor(&tensor.name))
     }
 }

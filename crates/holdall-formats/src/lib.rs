@@ -82,7 +82,7 @@ pub mod ztensor;
 pub mod ztensor2;
 
 pub use array::{Elements, add_array, add_arrays, array_header};
-pub use convert::{beyond_float, convert_elements};
+pub use convert::{convert_elements, out_of_float_range};
 pub use element::{schema_dtype, stored_as};
 #[cfg(any(feature = "hdf5", feature = "numpy"))]
 pub use structured::npy_type;
@@ -206,7 +206,8 @@ pub fn by_name(name: &str) -> Option<&'static Format> {
 
 /// Returns every family of formats once, in the order of the list, whether or not this build has it.
 pub fn families() -> impl Iterator<Item = &'static str> {
-    let is_first = |at: usize, family: &str| !FAMILIES.iter().take(at).any(|(of, _)| *of == family);
+    let is_first =
+        |at: usize, family: &str| !FAMILIES.iter().take(at).any(|(other, _)| *other == family);
     let all = FAMILIES.iter().enumerate();
     all.filter(move |(at, (family, _))| is_first(*at, family)).map(|(_, (family, _))| *family)
 }
@@ -214,7 +215,7 @@ pub fn families() -> impl Iterator<Item = &'static str> {
 /// Returns the formats of a family that this build has.
 pub fn formats_of(family: &str) -> impl Iterator<Item = &'static Format> {
     let of_each = FORMATS.iter().copied().zip(FAMILY_OF_EACH);
-    of_each.filter(move |(_, of)| **of == family).map(|(format, _)| format)
+    of_each.filter(move |(_, other)| **other == family).map(|(format, _)| format)
 }
 
 /// Returns the family of a format of this build.
@@ -225,7 +226,7 @@ pub fn family_of(format: &Format) -> Option<&'static str> {
 
 /// Returns `true` if this build has the formats of a family.
 fn is_built(family: &str) -> bool {
-    FAMILIES.iter().any(|(of, is_built)| *of == family && *is_built)
+    FAMILIES.iter().any(|(other, is_built)| *other == family && *is_built)
 }
 
 /// Returns the formats in which new files can be written.

@@ -72,7 +72,7 @@ impl Element {
     }
 
     /// Returns the element type of a storage class: `FloatStorage`.
-    pub(super) fn of_storage(name: &str) -> Option<Element> {
+    pub(super) fn from_storage(name: &str) -> Option<Element> {
         // Quantized integers are stored as plain integers.
         let name = match name {
             "QInt32Storage" => "IntStorage",
@@ -84,7 +84,7 @@ impl Element {
     }
 
     /// Returns the element type of a dtype: `float32`.
-    pub(super) fn of_dtype(name: &str) -> Option<Element> {
+    pub(super) fn from_dtype(name: &str) -> Option<Element> {
         Element::find(|_, _, dtype, other| name == dtype || (name == other && !name.is_empty()))
     }
 
@@ -124,5 +124,5 @@ pub(crate) fn is_dtype(name: &str) -> bool {
         "qint8", "quint8", "qint32", "quint4x2", "quint2x4", PAIRS, "bits8", "bits16", "bits1x8",
         "bits2x4", "bits4x2",
     ];
-    Element::of_dtype(name).is_some() || OTHERS.contains(&name)
+    Element::from_dtype(name).is_some() || OTHERS.contains(&name)
 }

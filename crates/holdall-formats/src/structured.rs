@@ -42,12 +42,12 @@ impl Structured {
 /// tensor's dtype and shape.
 pub(super) fn named(tensor: &TensorSpec, data: &ComponentSpec) -> Option<(Element, Vec<u64>)> {
     let text = tensor.attributes.get(DESCR)?.as_text()?;
-    let of = npy::any_element(text).ok()?;
-    let fits = of.descr.as_deref() == Some(text)
-        && (of.dtype, &of.logical_type) == (data.dtype, &data.logical_type);
+    let element = npy::any_element(text).ok()?;
+    let fits = element.descr.as_deref() == Some(text)
+        && (element.dtype, &element.logical_type) == (data.dtype, &data.logical_type);
     let mut shape = tensor.shape.clone();
-    let last = of.inner.and_then(|_| shape.pop());
-    (fits && last == of.inner).then_some((of, shape))
+    let last = element.inner.and_then(|_| shape.pop());
+    (fits && last == element.inner).then_some((element, shape))
 }
 
 /// Returns the NumPy type of a tensor's elements, and the shape of the array, if a dtype alone does not say enough: a
@@ -59,11 +59,11 @@ pub fn npy_type(tensor: &TensorSpec) -> Result<Option<(String, Vec<u64>)>> {
     let [data] = tensor.components.as_slice() else { return Ok(None) };
     if tensor.layout == Layout::Records {
         let (layout, declared) = (&npy::NO_DESCR, &npy::NO_DESCR);
-        let of = structured(tensor, data, &Refusal { format: "NumPy", layout, declared })?;
-        return Ok(Some((of.descr, of.shape)));
+        let element = structured(tensor, data, &Refusal { format: "NumPy", layout, declared })?;
+        return Ok(Some((element.descr, element.shape)));
     }
-    let of = named(tensor, data);
-    Ok(of.and_then(|(of, shape)| Some((of.descr?, shape))))
+    let element = named(tensor, data);
+    Ok(element.and_then(|(element, shape)| Some((element.descr?, shape))))
 }
 
 /// The errors of a format for datasets that cannot be structured arrays.
@@ -134,8 +134,8 @@ pub(super) fn structured(
     Ok(Structured { descr, fields, shape, aside, kind, normal: text })
 }
 
-fn dims(said: &Value) -> Option<Vec<u64>> {
-    let Value::Array(items) = said else { return None };
+fn dims(value: &Value) -> Option<Vec<u64>> {
+    let Value::Array(items) = value else { return None };
     items.iter().map(|n| n.as_integer().and_then(|n| u64::try_from(n).ok())).collect()
 }
 
@@ -153,15 +153,16 @@ impl Writer<'_> {
         shape: &mut Vec<u64>,
         out: &mut String,
     ) -> Result<()> {
-        let said = json.and_then(|json| json.get(DESCR_KEYWORD)).and_then(Json::as_str);
+        let descr_text = json.and_then(|json| json.get(DESCR_KEYWORD)).and_then(Json::as_str);
         match &self.schema.ty(ty).kind {
             Kind::Scalar(scalar) => {
                 let descr = scalar_descr(*scalar);
-                let is_time =
-                    |said: &&str| *scalar == Scalar::Int64 && fits(said, DType::I64, None);
-                let _ = write!(out, "'{}'", said.filter(is_time).unwrap_or(descr));
+                let is_time = |descr_text: &&str| {
+                    *scalar == Scalar::Int64 && fits(descr_text, DType::I64, None)
+                };
+                let _ = write!(out, "'{}'", descr_text.filter(is_time).unwrap_or(descr));
             }
-            Kind::Enum(of) => out.push_str(match of.width {
+            Kind::Enum(values) => out.push_str(match values.width {
                 IndexWidth::One => "'|u1'",
                 IndexWidth::Two => "'<u2'",
                 IndexWidth::Four => "'<u4'",
@@ -175,13 +176,15 @@ impl Writer<'_> {
                     Kind::Scalar(Scalar::Uint32) => Some(DType::U32),
                     _ => None,
                 };
-                let is_text = |said: &&str| dtype.is_some_and(|of| fits(said, of, Some(count)));
-                if let Some(said) = said.filter(is_text) {
-                    let _ = write!(out, "'{said}'");
+                let is_text = |descr_text: &&str| {
+                    dtype.is_some_and(|dtype| fits(descr_text, dtype, Some(count)))
+                };
+                if let Some(descr_text) = descr_text.filter(is_text) {
+                    let _ = write!(out, "'{descr_text}'");
                     return Ok(());
                 }
-                let of = self.schema.extent(array.items)?;
-                if of.size != of.stride {
+                let extent = self.schema.extent(array.items)?;
+                if extent.size != extent.stride {
                     return Err(self
                         .refusal
                         .error("the elements of an array have padding between them"));
@@ -203,20 +206,20 @@ impl Writer<'_> {
     fn tensor(&self, ty: TypeId, shape: &mut Vec<u64>, out: &mut String) -> Result<()> {
         let size = self.schema.extent(ty)?.size;
         let (dtype, logical, dims) = match &self.schema.ty(ty).kind {
-            Kind::Tensor(of) => {
-                let (dtype, logical) = of.dtype.map(stored_as).unwrap_or((DType::U8, None));
+            Kind::Tensor(tensor) => {
+                let (dtype, logical) = tensor.dtype.map(stored_as).unwrap_or((DType::U8, None));
                 let known = |dim: &Dim| match dim {
                     Dim::Known(n) => Some(*n),
                     _ => None,
                 };
-                let dims: Option<Vec<u64>> = of.shape.iter().flatten().map(known).collect();
+                let dims: Option<Vec<u64>> = tensor.shape.iter().flatten().map(known).collect();
                 (dtype, logical, dims.unwrap_or_default())
             }
             _ => (DType::U8, None, Vec::new()),
         };
         let opaque = match (dtype, &logical) {
             (DType::Bf16, None) => Some(2),
-            (_, Some(of)) => of.bits().filter(|bits| *bits == 8).map(|_| 1),
+            (_, Some(logical_type)) => logical_type.bits().filter(|bits| *bits == 8).map(|_| 1),
             _ => None,
         };
         match (npy::descr(dtype, logical.as_ref()), opaque) {
@@ -238,8 +241,8 @@ impl Writer<'_> {
 
     fn fields(&self, ty: TypeId, json: Option<&Json>, out: &mut String) -> Result<()> {
         let size = self.schema.extent(ty)?.size;
-        let Kind::Struct(of) = &self.schema.ty(ty).kind else { return Ok(()) };
-        if of.presence_len > 0 {
+        let Kind::Struct(members) = &self.schema.ty(ty).kind else { return Ok(()) };
+        if members.presence_len > 0 {
             return Err(self.refusal.error("a member may be absent"));
         }
         let properties = json.and_then(|json| json.get("properties"));
@@ -251,7 +254,7 @@ impl Writer<'_> {
                 let _ = write!(out, "('', '|V{len}'), ");
             }
         };
-        for member in &of.members {
+        for member in &members.members {
             if member.name.is_empty() {
                 return Err(self.refusal.error("the name of a member is empty"));
             }
@@ -287,10 +290,13 @@ impl Writer<'_> {
     }
 }
 
-/// Returns `true` if `said` is a type of elements of this dtype, with `inner` of them in each.
-fn fits(said: &str, dtype: DType, inner: Option<u64>) -> bool {
-    let of = npy::any_element(said).ok();
-    of.is_some_and(|of| of.descr.as_deref() == Some(said) && (of.dtype, of.inner) == (dtype, inner))
+/// Returns `true` if `descr_text` is a type of elements of this dtype, with `inner` of them in each.
+fn fits(descr_text: &str, dtype: DType, inner: Option<u64>) -> bool {
+    let element = npy::any_element(descr_text).ok();
+    element.is_some_and(|element| {
+        element.descr.as_deref() == Some(descr_text)
+            && (element.dtype, element.inner) == (dtype, inner)
+    })
 }
 
 fn scalar_descr(scalar: Scalar) -> &'static str {

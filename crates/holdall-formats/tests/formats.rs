@@ -1,5 +1,5 @@
-//! The tests of this crate as one program, which takes less time to build than one each: `cargo test -p holdall-formats --test formats
-//! gguf::` runs those of one file.
+//! The tests of this crate as one program, which takes less time to build than one each: `cargo test -p holdall-formats
+//! --test formats gguf::` runs those of one file.
 
 mod carton_rules;
 mod documents;

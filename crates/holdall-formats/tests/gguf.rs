@@ -175,7 +175,9 @@ fn encode(index: &Index, bytes: impl Fn(&str) -> Vec<u8>) -> Vec<u8> {
         out.resize(start as usize, 0);
         out.extend(bytes(&spec.name));
         let range = start..out.len() as u64;
-        encoder.placed(spec, 0, Stored { range, encoding: Encoding::Raw, digest: None }).unwrap();
+        encoder
+            .component_written(spec, 0, Stored { range, encoding: Encoding::Raw, digest: None })
+            .unwrap();
     }
     out.extend(encoder.finish(out.len() as u64).unwrap());
     out
@@ -356,7 +358,9 @@ fn attributes_of_any_kind_come_back() {
     out.resize(start as usize, 0);
     out.extend([1; 16]);
     let range = start..out.len() as u64;
-    encoder.placed(&spec, 0, Stored { range, encoding: Encoding::Raw, digest: None }).unwrap();
+    encoder
+        .component_written(&spec, 0, Stored { range, encoding: Encoding::Raw, digest: None })
+        .unwrap();
     out.extend(encoder.finish(out.len() as u64).unwrap());
     assert_eq!(out.len() % 64, 0);
     index = decode(&out).unwrap();

@@ -56,7 +56,7 @@ fn write(
             };
             let name = ComponentRef { tensor: tensor.name.clone(), role: spec.role.clone() };
             placed.push((name, stored.clone()));
-            encoder.placed(tensor, c, stored)?;
+            encoder.component_written(tensor, c, stored)?;
         }
     }
     out.extend(encoder.finish(out.len() as u64)?);
@@ -587,13 +587,13 @@ fn what_is_written_is_what_was_declared() {
     assert_eq!(code(e.next_offset(head, a, 1).map(drop)), "metatensor/declared");
     assert_eq!(code(e.next_offset(head + 1, a, 0).map(drop)), "metatensor/declared");
     assert_eq!(e.next_offset(head, a, 0).unwrap(), head);
-    assert_eq!(code(e.placed(a, 0, raw(head..head + 2))), "metatensor/declared");
+    assert_eq!(code(e.component_written(a, 0, raw(head..head + 2))), "metatensor/declared");
     let zstd = Stored { encoding: Encoding::ZSTD, ..raw(head..head + 3) };
-    assert_eq!(code(e.placed(a, 0, zstd)), "metatensor/encoding");
-    e.placed(a, 0, raw(head..head + 3)).unwrap();
+    assert_eq!(code(e.component_written(a, 0, zstd)), "metatensor/encoding");
+    e.component_written(a, 0, raw(head..head + 3)).unwrap();
     assert_eq!(code(e.finish(head + 3).map(drop)), "metatensor/declared");
     assert_eq!(e.next_offset(head + 3, b, 0).unwrap(), head + 4);
-    e.placed(b, 0, raw(head + 4..head + 8)).unwrap();
+    e.component_written(b, 0, raw(head + 4..head + 8)).unwrap();
     assert_eq!(code(e.finish(head + 9).map(drop)), "metatensor/declared");
     assert!(e.finish(head + 8).unwrap().is_empty());
     assert_eq!(code(e.next_offset(head + 8, b, 0).map(drop)), "metatensor/declared");

@@ -331,7 +331,11 @@ fn encode(
             }
         };
         ranges.insert(spec.name.clone(), range.clone());
-        encoder.placed(spec, 0, Stored { range, encoding: Encoding::Raw, digest: None })?;
+        encoder.component_written(
+            spec,
+            0,
+            Stored { range, encoding: Encoding::Raw, digest: None },
+        )?;
     }
     out.extend_from_slice(&encoder.finish(out.len() as u64)?);
     Ok(out)
@@ -598,15 +602,15 @@ fn a_writer_is_held_to_what_it_declared() {
     assert_eq!(code(e.next_offset(head, &b, 0).map(drop)), "safetensors/declared");
     assert_eq!(code(e.next_offset(head, &a, 1).map(drop)), "safetensors/declared");
     assert_eq!(code(e.next_offset(head + 1, &a, 0).map(drop)), "safetensors/declared");
-    assert_eq!(code(e.placed(&a, 0, raw(head..head + 3))), "safetensors/declared");
+    assert_eq!(code(e.component_written(&a, 0, raw(head..head + 3))), "safetensors/declared");
     let zstd = Stored { encoding: Encoding::ZSTD, ..raw(head..head + 4) };
-    assert_eq!(code(e.placed(&a, 0, zstd)), "safetensors/encoding");
+    assert_eq!(code(e.component_written(&a, 0, zstd)), "safetensors/encoding");
     assert_eq!(e.next_offset(head, &a, 0).unwrap(), head);
-    e.placed(&a, 0, raw(head..head + 4)).unwrap();
+    e.component_written(&a, 0, raw(head..head + 4)).unwrap();
     assert_eq!(code(e.finish(head + 4).map(drop)), "safetensors/declared");
     assert_eq!(e.next_offset(head + 4, &b, 0).unwrap(), head + 4);
-    e.placed(&b, 0, raw(head + 4..head + 8)).unwrap();
-    assert_eq!(code(e.placed(&b, 0, raw(head + 4..head + 8))), "safetensors/declared");
+    e.component_written(&b, 0, raw(head + 4..head + 8)).unwrap();
+    assert_eq!(code(e.component_written(&b, 0, raw(head + 4..head + 8))), "safetensors/declared");
     assert_eq!(code(e.finish(head + 9).map(drop)), "safetensors/declared");
     assert!(e.finish(head + 8).unwrap().is_empty());
     let twice = [a.clone(), a.clone()];

@@ -1,5 +1,5 @@
-//! The types that people have in files: texts of any length, enumerations, references, parts of other datasets, trees with numbers as
-//! keys. The files are those of other writers, with the values that these read.
+//! The types that people have in files: texts of any length, enumerations, references, parts of other datasets, trees
+//! with numbers as keys. The files are those of other writers, with the values that these read.
 
 use holdall_core::{
     ByteOrder, Bytes, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Value, Window,

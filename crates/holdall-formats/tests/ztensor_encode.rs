@@ -38,7 +38,7 @@ fn write(
                     }
                 }
             };
-            encoder.placed(tensor, i, stored.clone())?;
+            encoder.component_written(tensor, i, stored.clone())?;
             own.push(stored);
         }
         all.push(own);
@@ -288,7 +288,7 @@ fn sparse_tensors_of_0_1_state_their_indices() {
             out.resize((start + c.decoded_len) as usize, 7);
             let range = start..out.len() as u64;
             let stored = Stored { range, encoding: Encoding::Raw, digest: None };
-            encoder.placed(tensor, at, stored).unwrap();
+            encoder.component_written(tensor, at, stored).unwrap();
         }
     }
     let tail = encoder.finish(out.len() as u64).unwrap();
@@ -503,7 +503,7 @@ fn calls_out_of_order_are_refused() {
     let mut e = encoder(&EncodeOptions::new()).unwrap();
     e.begin(&none, &[]).unwrap();
     for _ in 0..2 {
-        e.placed(&a, 0, raw(64..65)).unwrap();
+        e.component_written(&a, 0, raw(64..65)).unwrap();
     }
     assert_eq!(e.finish(65).unwrap_err().code(), "ztensor/declared");
     // A component out of turn, or none.
@@ -511,20 +511,23 @@ fn calls_out_of_order_are_refused() {
     assert_eq!(code(begun().next_offset(8, &a, 1)), "ztensor/declared");
     // Another tensor while one is half written.
     let mut e = begun();
-    e.placed(&b, 0, raw(64..72)).unwrap();
+    e.component_written(&b, 0, raw(64..72)).unwrap();
     assert_eq!(code(e.next_offset(72, &a, 0)), "ztensor/declared");
     assert_eq!(e.finish(72).unwrap_err().code(), "ztensor/declared");
     // One that was not declared, or was written before.
     let c = TensorSpec::dense("c", DType::U8, [1]);
     assert_eq!(code(begun().next_offset(8, &c, 0)), "ztensor/declared");
     let mut e = begun();
-    e.placed(&a, 0, raw(64..65)).unwrap();
+    e.component_written(&a, 0, raw(64..65)).unwrap();
     assert_eq!(code(e.next_offset(65, &a, 0)), "ztensor/declared");
     // Something declared is missing.
     assert_eq!(e.finish(65).unwrap_err().code(), "ztensor/declared");
     // Fewer bytes than declared, or an invalid range.
-    assert_eq!(begun().placed(&a, 0, raw(64..64)).unwrap_err().code(), "ztensor/declared");
-    assert_eq!(begun().placed(&a, 0, raw(0..1)).unwrap_err().code(), "ztensor/declared");
+    assert_eq!(
+        begun().component_written(&a, 0, raw(64..64)).unwrap_err().code(),
+        "ztensor/declared"
+    );
+    assert_eq!(begun().component_written(&a, 0, raw(0..1)).unwrap_err().code(), "ztensor/declared");
     // The end of the number line.
     assert_eq!(code(begun().next_offset(u64::MAX, &a, 0)), "ztensor/declared");
 }
@@ -728,7 +731,7 @@ fn a_sparse_tensor_without_dimensions_fits_every_version() {
                 out.resize(start as usize + 4 * count as usize, 0xA5);
                 let range = start..out.len() as u64;
                 let stored = Stored { range, encoding, digest: None };
-                encoder.placed(&tensor, 0, stored).unwrap();
+                encoder.component_written(&tensor, 0, stored).unwrap();
                 assert!(encoder.states(&tensor, 1));
                 encoder.state(&tensor, 1, &[]).unwrap();
                 let tail = encoder.finish(out.len() as u64).unwrap();

@@ -1,5 +1,5 @@
-//! Every place that the documents let a reader ignore or that holds "arbitrary" values, with every kind of CBOR in it; and
-//! every place with a meaning, in every spelling that CBOR has for it. None of them keeps the file from being read.
+//! Every place that the documents let a reader ignore or that holds "arbitrary" values, with every kind of CBOR in it;
+//! and every place with a meaning, in every spelling that CBOR has for it. None of them keeps the file from being read.
 
 use crate::ztensor_files::*;
 use holdall_core::{Bytes, Index, Layout, Limits, Value, Window};

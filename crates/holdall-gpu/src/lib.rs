@@ -22,7 +22,7 @@ mod dense;
 mod device;
 mod load;
 mod model;
-mod place;
+mod placement;
 mod rules;
 pub mod shader;
 mod stream;
@@ -32,7 +32,7 @@ pub use dense::{Converter, Float};
 pub use device::{block_on, device};
 pub use load::{LoadOptions, load_model};
 pub use model::{Component, Model, Page, Tensor, View};
-pub use place::Placement;
+pub use placement::Placement;
 pub use rules::RULES;
 pub use stream::{ModelStream, TensorReady, stream_model};
 /// The version of wgpu whose devices and buffers this crate uses.

@@ -2,7 +2,7 @@
 
 use crate::device::{can_map, guarded};
 use crate::model::{Component, Model, Page, Tensor};
-use crate::place::{Placement, Places, Sizes, Spot, allocate};
+use crate::placement::{Allocation, Placement, Sizes, Spot, allocate};
 use crate::rules::{ENDED, LOST, MEMORY, UNKNOWN_LEN};
 use crate::upload::{Target, Upload, UploadMode};
 use holdall::{Cancel, Check, File, Glob, Result, Select, Work};
@@ -164,7 +164,7 @@ pub fn load_model(
 pub(crate) struct Task {
     file: File,
     plan: Plan,
-    places: Places,
+    allocation: Allocation,
     upload: Upload,
     /// For each want, the indices in `tensors` of the tensors that it belongs to.
     owners: Vec<Vec<usize>>,
@@ -216,11 +216,11 @@ impl Task {
         for (at, own) in numbers.iter().enumerate() {
             own.iter().for_each(|number| owners[*number].push(at));
         }
-        let places = allocate(&lens, options.placement, sizes);
+        let allocation = allocate(&lens, options.placement, sizes);
         let buffers =
-            take_buffers(device, &places, options.usage, way).map_err(|(buffer, e)| {
+            take_buffers(device, &allocation, options.usage, way).map_err(|(buffer, e)| {
                 let holds =
-                    |number: &usize| places.spots[*number].iter().any(|s| s.buffer == buffer);
+                    |number: &usize| allocation.spots[*number].iter().any(|s| s.buffer == buffer);
                 let first = (0..wants.len()).find(holds).map(|number| owners[number][0]);
                 first.map_or(e.clone(), |at| e.in_tensor(tensors[at].name())).in_source(file.name())
             })?;
@@ -237,7 +237,7 @@ impl Task {
                 dtype: c.dtype,
                 logical_type: c.logical_type.clone(),
                 len: lens[*number],
-                pages: places.spots[*number].iter().map(page).collect(),
+                pages: allocation.spots[*number].iter().map(page).collect(),
             }
         };
         let tensors: Vec<Tensor> = tensors
@@ -256,7 +256,7 @@ impl Task {
         let plan = executor::plan(file.sources(), wants).map_err(|e| e.in_source(file.name()))?;
         let (file, options) = (file.clone(), options.clone());
         let ended = Cancel::new();
-        Ok(Task { file, plan, places, upload, owners, tensors, model, options, ended })
+        Ok(Task { file, plan, allocation, upload, owners, tensors, model, options, ended })
     }
 
     /// Returns the tensors in the order in which they are loaded.
@@ -282,7 +282,7 @@ impl Task {
             is_ready(at)?;
         }
         let wants = self.plan.wants();
-        let place = |number: u32, e| {
+        let in_context = |number: u32, e| {
             let want = &wants[number as usize];
             let tensor = &self.tensors[self.owners[number as usize][0]];
             want.in_context(e).in_tensor(tensor.name())
@@ -294,7 +294,7 @@ impl Task {
         let visit = |visit: executor::DecodedBytes<'_>| {
             let number = visit.number as usize;
             let write = |bytes: &[u8]| {
-                let spots = &self.places.spots[number];
+                let spots = &self.allocation.spots[number];
                 let len = spots.iter().map(|s| s.len).sum();
                 self.upload.write(&Target { number, spots, len }, visit.at, bytes)
             };
@@ -302,7 +302,7 @@ impl Task {
                 return Err(ENDED.broken("the stream of the model was dropped"));
             }
             visit.decoded.and_then(write).map_err(|e| {
-                let e = place(visit.number, e);
+                let e = in_context(visit.number, e);
                 if e.code() == MEMORY.code {
                     full.get_or_init(|| e.clone());
                 }
@@ -312,7 +312,7 @@ impl Task {
         let done = |number: u32, digest| {
             let want = &wants[number as usize];
             if let Some(digest) = digest {
-                check_digest(&want.component, &digest).map_err(|e| place(number, e))?;
+                check_digest(&want.component, &digest).map_err(|e| in_context(number, e))?;
             }
             for at in &self.owners[number as usize] {
                 if left[*at].fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -333,11 +333,11 @@ impl Task {
 /// Creates the buffers on the device. An error comes with the index of the buffer that could not be created.
 fn take_buffers(
     device: &wgpu::Device,
-    places: &Places,
+    allocation: &Allocation,
     usage: wgpu::BufferUsages,
     way: UploadMode,
 ) -> std::result::Result<Vec<wgpu::Buffer>, (usize, holdall::Error)> {
-    let all: u64 = places.buffers.iter().sum();
+    let all: u64 = allocation.buffers.iter().sum();
     let mut taken = 0;
     let (is_mapped, usage) = match way {
         UploadMode::Staged => (false, usage | wgpu::BufferUsages::COPY_DST),
@@ -358,5 +358,5 @@ fn take_buffers(
         taken += size;
         buffer.map_err(|e| (at, e))
     };
-    places.buffers.iter().enumerate().map(take).collect()
+    allocation.buffers.iter().enumerate().map(take).collect()
 }

@@ -160,9 +160,9 @@ fn read(
         let mut encoder = device.create_command_encoder(&Default::default());
         encoder.copy_buffer_to_buffer(buffer, offset, &own, 0, size);
         queue.submit([encoder.finish()]);
-        let (tell, told) = std::sync::mpsc::channel();
-        own.map_async(wgpu::MapMode::Read, .., move |mapped| drop(tell.send(mapped)));
-        (own, told)
+        let (sender, receiver) = std::sync::mpsc::channel();
+        own.map_async(wgpu::MapMode::Read, .., move |mapped| drop(sender.send(mapped)));
+        (own, receiver)
     })?;
     done(device, None)?;
     match mapped.recv() {

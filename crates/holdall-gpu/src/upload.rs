@@ -1,7 +1,7 @@
 //! Uploading decoded bytes into buffers, with a limit on the memory in use.
 
 use crate::device::{done, guarded, lost};
-use crate::place::Spot;
+use crate::placement::Spot;
 use holdall::Result;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -255,8 +255,8 @@ fn every_element_of_a_tensor_in_a_record_is_read() {
         let (schema, text) = wgsl(&kind, "R");
         let size = dtype.bits();
         if size < 8 {
-            let said = "\n// t: a tensor; its elements are not whole bytes.\n";
-            assert!(text.contains(said) && !text.contains("fn r_t("), "{text}");
+            let comment = "\n// t: a tensor; its elements are not whole bytes.\n";
+            assert!(text.contains(comment) && !text.contains("fn r_t("), "{text}");
             continue;
         }
         let is_bits = ["F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"].contains(&dtype.as_str());
@@ -394,8 +394,11 @@ fn what_has_no_function_is_named() {
     let kind = json!({"TypeDef:Struct": members, "required": members, "properties": properties});
     let (schema, text) = wgsl(&kind, "R");
     for (name, _, what) in elsewhere {
-        let said = format!("\n// {name}: {what}; its data is in the component `blob_data`.\n");
-        assert!(text.contains(&said) && !text.contains(&format!("fn r_{name}(")), "{said}{text}");
+        let comment = format!("\n// {name}: {what}; its data is in the component `blob_data`.\n");
+        assert!(
+            text.contains(&comment) && !text.contains(&format!("fn r_{name}(")),
+            "{comment}{text}"
+        );
     }
     let stride = schema.extent(schema.record().unwrap()).unwrap().stride as usize;
     let records = vec![3; 2 * stride];

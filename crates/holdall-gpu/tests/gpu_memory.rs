@@ -72,7 +72,7 @@ fn a_model_that_the_device_has_no_room_for_is_an_error_and_leaves_nothing() {
         let all = LoadOptions::new().with_placement(placement);
         drop(load_model(&device, &queue, &file, &one).unwrap());
         bound(Some(600 * MIB));
-        let said = |e: holdall::Error| {
+        let message = |e: holdall::Error| {
             assert_eq!(e.code(), "gpu/memory", "{e}");
             assert!(e.tensor().is_some_and(|name| name.starts_with('t')), "{e}");
             let text = e.to_string();
@@ -80,11 +80,11 @@ fn a_model_that_the_device_has_no_room_for_is_an_error_and_leaves_nothing() {
             assert!(text.contains("of 3221225472 bytes taken"), "{e}");
             text
         };
-        let first = said(load_model(&device, &queue, &file, &all).unwrap_err());
+        let first = message(load_model(&device, &queue, &file, &all).unwrap_err());
         for _ in 0..50 {
             // If anything was left from the last round, less memory could be used.
-            assert_eq!(said(load_model(&device, &queue, &file, &all).unwrap_err()), first);
-            assert_eq!(said(stream_model(&device, &queue, &file, &all).unwrap_err()), first);
+            assert_eq!(message(load_model(&device, &queue, &file, &all).unwrap_err()), first);
+            assert_eq!(message(stream_model(&device, &queue, &file, &all).unwrap_err()), first);
         }
         // The device is still usable.
         let model = load_model(&device, &queue, &file, &one).unwrap();

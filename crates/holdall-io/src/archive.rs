@@ -238,9 +238,9 @@ fn zipped(
 ) -> Result<Arc<dyn ByteSource>> {
     let mut window = Window::new(source.len());
     if entry.method() == Method::Stored {
-        let place = fetched(&**source, &mut window, |window| directory.data(entry, window))?;
+        let range = fetched(&**source, &mut window, |window| directory.data(entry, window))?;
         let sum = entry.sum().map(Digest::Crc32);
-        return Ok(Arc::new(SliceSource::new(source.clone(), place)?.with_digest(sum)));
+        return Ok(Arc::new(SliceSource::new(source.clone(), range)?.with_digest(sum)));
     }
     let most = entry.decoded_len().max(entry.stored_len());
     check_decoded_len(most, entry.stored_len(), limits)?;

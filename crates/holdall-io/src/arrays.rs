@@ -33,9 +33,9 @@ impl OpenOptions {
                     FoundFile::new(Arc::new(Reopened::open(&path)?), path.display().to_string())
                 }
             };
-            let placed = |e: holdall_core::Error| e.in_source(&shown);
+            let in_context = |e: holdall_core::Error| e.in_source(&shown);
             let (len, bytes) = (source.len(), |range| source.read_range(range));
-            let header = array_header(0, len, &bytes).map_err(placed)?;
+            let header = array_header(0, len, &bytes).map_err(in_context)?;
             let data = header.len..len;
             let number = match &mut builder {
                 Some(builder) => builder.source(len, data)?,
@@ -45,7 +45,7 @@ impl OpenOptions {
                 }
             };
             let Some(builder) = &mut builder else { continue };
-            add_arrays(builder, &name, number, header, len, &bytes).map_err(placed)?;
+            add_arrays(builder, &name, number, header, len, &bytes).map_err(in_context)?;
             sources.push(source);
         }
         let shown = folder.shown();

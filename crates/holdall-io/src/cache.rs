@@ -58,7 +58,7 @@ const SUM: usize = 4;
 /// The number of blocks fetched at once.
 const BATCH: usize = 64;
 /// The number of cached bytes after which the size of the cache is checked.
-const LOOK: u64 = 64 << 20;
+const PROBE_BYTES: u64 = 64 << 20;
 /// The number of blocks that a source keeps mapped.
 const MAPPED: usize = 8192;
 /// While the whole file is fetched, missing ranges of at most this length are read alone, without their block.
@@ -107,7 +107,7 @@ impl BlockCache {
             cache,
             is_off: AtomicBool::new(false),
             is_filling: AtomicBool::new(false),
-            written: AtomicU64::new(LOOK),
+            written: AtomicU64::new(PROBE_BYTES),
             mapped: Mutex::default(),
         }
     }
@@ -265,7 +265,7 @@ impl CachedSource {
             part.write_all(&crc(bytes).to_le_bytes())?;
             part.persist(self.path(block)).map_err(|e| e.error)?;
             let len = bytes.len() as u64;
-            if self.written.fetch_add(len, Ordering::Relaxed) + len >= LOOK {
+            if self.written.fetch_add(len, Ordering::Relaxed) + len >= PROBE_BYTES {
                 self.written.store(0, Ordering::Relaxed);
                 self.cache.trim()?;
             }

@@ -125,7 +125,7 @@ impl Casts {
     /// [`NOT_CAST`] if a rule names a tensor without floats.
     pub fn apply(&self, tensor: &Tensor, item: &mut Item) -> Result<Option<CastCount>> {
         let Some((Some(to), by_name)) = self.rules.lookup(tensor.name()) else { return Ok(None) };
-        let from = of_dense(&item.spec).filter(|from| match by_name {
+        let from = dense_type(&item.spec).filter(|from| match by_name {
             true => from.class() == NumberClass::Float && from.is_known(),
             false => FloatType::from_dtype(from.dtype, from.logical_type.as_ref()).is_some(),
         });
@@ -196,7 +196,7 @@ impl CastCount {
 }
 
 /// Returns the element type of a dense tensor with one component.
-fn of_dense(spec: &TensorSpec) -> Option<ElementType> {
+fn dense_type(spec: &TensorSpec) -> Option<ElementType> {
     match &spec.components[..] {
         [c] if spec.layout == Layout::Dense => {
             Some(ElementType::new(c.dtype, c.logical_type.clone()))
@@ -207,8 +207,8 @@ fn of_dense(spec: &TensorSpec) -> Option<ElementType> {
 
 #[cold]
 fn not_cast(tensor: &Tensor, spec: &TensorSpec, to: FloatType) -> Error {
-    let what = match of_dense(spec) {
-        Some(of) => format!("elements of {of} are not converted to {to}"),
+    let what = match dense_type(spec) {
+        Some(source_type) => format!("elements of {source_type} are not converted to {to}"),
         None => {
             let layout = spec.layout.as_str().shown();
             format!("a tensor of layout `{layout}` is not converted to {to}")

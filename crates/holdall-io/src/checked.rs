@@ -220,7 +220,7 @@ fn compare(file: &File, c: &Component, algorithm: Algorithm) -> Result<()> {
 /// Io; Integrity if the digest differs.
 pub(crate) fn check_source(source: &dyn ByteSource, check: Check) -> Result<()> {
     let Some(digest) = source.digest() else { return Ok(()) };
-    let whole = Component::of_bytes((0..source.len()).into(), Encoding::Raw, source.len());
+    let whole = Component::for_bytes((0..source.len()).into(), Encoding::Raw, source.len());
     let whole = Component { digest: Some(digest), ..whole };
     let Some(algorithm) = check.algorithm(&whole) else { return Ok(()) };
     let mut hasher = Hasher::new(algorithm);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The interval at which cancellation is checked while waiting for a frame.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A pool of threads that compress frames and return them in order. If the system cannot start a thread, frames are
 /// compressed by the caller. Dropping the pool does not wait for frames in progress, which at high levels take seconds:
@@ -136,7 +136,7 @@ impl Compressor {
             if let Err(e) = self.work.check() {
                 return Some(Err(e));
             }
-            match self.done.recv_timeout(LOOK) {
+            match self.done.recv_timeout(POLL_INTERVAL) {
                 Ok((number, result)) => drop(self.early.insert(number, result)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Some(Err(lost())),

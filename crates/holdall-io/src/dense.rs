@@ -27,7 +27,7 @@ const RUN: u64 = 1 << 16;
 pub struct DensePieces {
     tensor: Tensor,
     view: View,
-    of: ElementType,
+    element_type: ElementType,
     /// The index of the next element, and the index after the last one.
     at: u64,
     end: u64,
@@ -77,8 +77,8 @@ impl Tensor {
             _ => self.to_dense().map(|dense| View::Dense(dense.into_bytes())),
         };
         let view = view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))?;
-        let of = self.dense_type().unwrap_or(ElementType::new(DType::U8, None));
-        Ok(DensePieces { tensor: self.clone(), view, of, at: 0, end: self.count() })
+        let element_type = self.dense_type().unwrap_or(ElementType::new(DType::U8, None));
+        Ok(DensePieces { tensor: self.clone(), view, element_type, at: 0, end: self.count() })
     }
 
     /// Checks that a dense copy would not have more bytes than `Limits::decoded_len`.
@@ -87,7 +87,7 @@ impl Tensor {
     /// [`DENSE_LIMIT`] if it would.
     pub fn check_dense(&self) -> Result<()> {
         let most = self.file().limits().decoded_len;
-        let len = self.dense_type().map_or(0, |of| of.len_of(self.count()));
+        let len = self.dense_type().map_or(0, |element_type| element_type.len_of(self.count()));
         if *self.layout() == Layout::Dense || len <= most {
             return Ok(());
         }
@@ -103,10 +103,11 @@ impl DensePieces {
     /// # Errors
     /// As [`row_range`].
     pub fn with_rows(mut self, rows: Range<u64>) -> Result<DensePieces> {
-        let (shape, of) = (self.tensor.shape(), &self.of);
-        let placed =
+        let (shape, element_type) = (self.tensor.shape(), &self.element_type);
+        let in_context =
             |e: Error| e.in_tensor(self.tensor.name()).in_source(self.tensor.file().name());
-        row_range(shape, of.dtype, of.logical_type.as_ref(), rows.clone()).map_err(placed)?;
+        row_range(shape, element_type.dtype, element_type.logical_type.as_ref(), rows.clone())
+            .map_err(in_context)?;
         // Cannot overflow if the tensor has such rows, since they fit the shape.
         let row = shape.iter().skip(1).fold(1u64, |n, size| n.saturating_mul(*size));
         (self.at, self.end) = (rows.start.saturating_mul(row), rows.end.saturating_mul(row));
@@ -115,15 +116,15 @@ impl DensePieces {
 
     /// Returns the element type.
     pub fn element_type(&self) -> &ElementType {
-        &self.of
+        &self.element_type
     }
 
     fn piece(&self, elements: Range<u64>) -> Result<Bytes> {
-        let len = self.of.len_of(elements.end - elements.start) as usize;
+        let len = self.element_type.len_of(elements.end - elements.start) as usize;
         let mut out = Vec::new();
         match &self.view {
             View::Dense(bytes) => {
-                let at = |n: u64| self.of.len_of(n) as usize;
+                let at = |n: u64| self.element_type.len_of(n) as usize;
                 let range = at(elements.start)..at(elements.end).min(bytes.len());
                 return Ok(bytes.slice(range.start.min(range.end)..range.end));
             }
@@ -159,7 +160,7 @@ impl Iterator for DensePieces {
         if self.at >= self.end {
             return None;
         }
-        let bits = self.of.bits().max(1);
+        let bits = self.element_type.bits().max(1);
         let most = (PIECE * 8 / bits / RUN).max(1) * RUN;
         let elements = self.at..self.end.min(self.at.saturating_add(most));
         self.at = elements.end;

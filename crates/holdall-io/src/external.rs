@@ -29,7 +29,7 @@ pub(crate) fn is_away(e: &Error) -> bool {
     holdall_formats::FORMATS
         .iter()
         .filter_map(|format| format.external_files)
-        .any(|of| of.away.code == e.code())
+        .any(|external| external.missing.code == e.code())
 }
 
 /// Returns the digest of a file's content, independent of its layout. `None` if the format defines no such digest, or
@@ -79,20 +79,21 @@ pub fn root(model: &File) -> Result<Option<ztensor2::Root>> {
 #[cfg(feature = "onnx")]
 pub fn graph(model: &File) -> Result<Graph> {
     let read = |window: &Window| holdall_formats::onnx::graph(window, model.limits());
-    of_model(model, read).map_err(|e| e.in_source(model.name()))
+    read_model(model, read).map_err(|e| e.in_source(model.name()))
 }
 
 /// Returns the external files that the ONNX model at `path` names. Empty if there is no such model.
 #[cfg(feature = "onnx")]
 pub fn named_files(path: &Path) -> Vec<String> {
     let limits = Limits::default();
-    let all =
-        OpenOptions::new().open(path).and_then(|model| of_model(&model, |w| locations(w, &limits)));
+    let all = OpenOptions::new()
+        .open(path)
+        .and_then(|model| read_model(&model, |w| locations(w, &limits)));
     all.unwrap_or_default()
 }
 
 #[cfg(feature = "onnx")]
-fn of_model<T>(model: &File, read: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
+fn read_model<T>(model: &File, read: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
     let Some(source) = model.all_sources().first() else {
         return Err(EXTERNAL.broken("the model has no source to read from"));
     };

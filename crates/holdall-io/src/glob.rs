@@ -476,8 +476,8 @@ impl Numbers {
             };
             let high = self.high.min(most);
             let width = self.digits.unwrap_or(0);
-            let of = |n: u64| format!("{n:0width$}").into_bytes();
-            same_len(&of(low), &of(high), &mut Vec::new(), out);
+            let padded = |n: u64| format!("{n:0width$}").into_bytes();
+            same_len(&padded(low), &padded(high), &mut Vec::new(), out);
             if high == self.high {
                 return;
             }

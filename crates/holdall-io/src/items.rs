@@ -189,11 +189,11 @@ pub fn check_names(items: &[Item]) -> Result<()> {
 /// the first one in writing order is written.
 pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> Result<Vec<Item>> {
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
-    let mut places = encoder.order(&specs);
+    let mut order = encoder.order(&specs);
     drop(specs);
     let mut slots: Vec<Option<Item>> = items.drain(..).map(Some).collect();
     let mut items: Vec<Item> =
-        places.drain(..).filter_map(|i| slots.get_mut(i).and_then(Option::take)).collect();
+        order.drain(..).filter_map(|i| slots.get_mut(i).and_then(Option::take)).collect();
     if encoder.orders_components() {
         items.iter_mut().for_each(order_components);
     }
@@ -227,9 +227,9 @@ pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> 
             match owner {
                 None => candidates.push((at, c)),
                 Some((i, j)) => {
-                    let of = &items[i].spec;
-                    let role = of.components[j].role.clone();
-                    let shares = ComponentRef { tensor: of.name.clone(), role };
+                    let spec = &items[i].spec;
+                    let role = spec.components[j].role.clone();
+                    let shares = ComponentRef { tensor: spec.name.clone(), role };
                     items[at].spec.components[c].shares = Some(shares);
                 }
             }
@@ -258,7 +258,7 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
     let feed = &item.feeds[at];
     let (tensor, c, to) = match feed {
         ComponentSource::Component(feed) => (&feed.0, &feed.1, None),
-        ComponentSource::Cast(of) => (&of.tensor, &of.component, Some(of.to)),
+        ComponentSource::Cast(cast) => (&cast.tensor, &cast.component, Some(cast.to)),
         ComponentSource::Made(_) | ComponentSource::Reader(_) | ComponentSource::Encoded(..) => {
             return Ok(None);
         }
@@ -287,7 +287,7 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
 fn feed_pieces(feed: &ComponentSource) -> Result<Option<MadePieces>> {
     Ok(match feed {
         ComponentSource::Component(feed) => Some(Box::new(feed.0.pieces(&feed.1.role)?)),
-        ComponentSource::Cast(of) => Some(Box::new(of.pieces(Arc::default())?)),
+        ComponentSource::Cast(cast) => Some(Box::new(cast.pieces(Arc::default())?)),
         ComponentSource::Made(_) | ComponentSource::Reader(_) | ComponentSource::Encoded(..) => {
             None
         }
@@ -340,7 +340,7 @@ pub fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Work) -> 
                         e.at(c.stored.range()).in_source(tensor.file().name())
                     })?;
                 }
-                ComponentSource::Cast(of) => of.write(writer, work)?,
+                ComponentSource::Cast(cast) => cast.write(writer, work)?,
                 ComponentSource::Made(make) => {
                     for piece in make()? {
                         let piece = piece?;

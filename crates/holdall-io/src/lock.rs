@@ -11,7 +11,7 @@ pub struct Stamp {
     len: u64,
     modified: Option<std::time::SystemTime>,
     #[cfg(unix)]
-    place: (u64, u64),
+    file_id: (u64, u64),
 }
 
 impl Stamp {
@@ -29,7 +29,7 @@ impl Stamp {
             len: meta.len(),
             modified: meta.modified().ok(),
             #[cfg(unix)]
-            place: (meta.dev(), meta.ino()),
+            file_id: (meta.dev(), meta.ino()),
         }
     }
 }

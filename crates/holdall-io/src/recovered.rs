@@ -31,7 +31,7 @@ impl Recovered {
     /// Errors of decoding; Io.
     pub fn pieces(&self, source: Arc<dyn ByteSource>, limits: &Limits) -> Result<Pieces> {
         let encoding = self.entry.method.encoding();
-        let component = Component::of_bytes(self.data.clone().into(), encoding, self.entry.len);
+        let component = Component::for_bytes(self.data.clone().into(), encoding, self.entry.len);
         let context = ErrorContext::default();
         Pieces::with_table(Sources::from(source), limits.clone(), context, component, None, None)
     }
@@ -141,7 +141,7 @@ fn end_of(
             let data = start..at + place as u64;
             let is_whole = match entry.method {
                 Method::Stored => found.len == found.stored_len,
-                method => found.len <= method.encoding().most_decoded(found.stored_len),
+                method => found.len <= method.encoding().max_decoded_len(found.stored_len),
             };
             let end = data.end + found.size;
             if is_whole && is_followed(source, end)? {
@@ -173,16 +173,16 @@ fn is_followed(source: &Arc<dyn ByteSource>, at: u64) -> Result<bool> {
 }
 
 /// Compares the CRC-32 of an entry's bytes with the one in its header.
-fn check(source: &Arc<dyn ByteSource>, of: &Recovered, limits: &Limits) -> Result<()> {
+fn check(source: &Arc<dyn ByteSource>, recovered: &Recovered, limits: &Limits) -> Result<()> {
     let mut crc = Crc32::zip();
-    for piece in of.pieces(source.clone(), limits)? {
+    for piece in recovered.pieces(source.clone(), limits)? {
         crc.update(&piece?);
     }
-    let (crc, said) = (crc.value(), of.entry.crc);
-    match crc == said {
+    let (crc, expected) = (crc.value(), recovered.entry.crc);
+    match crc == expected {
         true => Ok(()),
         false => {
-            let message = format!("expected the CRC-32 {said:#010x}, found {crc:#010x}");
+            let message = format!("expected the CRC-32 {expected:#010x}, found {crc:#010x}");
             Err(CRC32.broken(message))
         }
     }
@@ -196,8 +196,8 @@ pub fn with_directory(
     source: Arc<dyn ByteSource>,
     entries: &[Recovered],
 ) -> Result<Arc<dyn ByteSource>> {
-    let end = entries.iter().map(|of| of.end).max().unwrap_or(0);
-    let mut list: Vec<Entry> = entries.iter().map(|of| of.entry.clone()).collect();
+    let end = entries.iter().map(|entry| entry.end).max().unwrap_or(0);
+    let mut list: Vec<Entry> = entries.iter().map(|entry| entry.entry.clone()).collect();
     list.sort_by(|a, b| a.name.cmp(&b.name));
     let tail = MemorySource::new(directory(&list, end));
     let head = SliceSource::new(source, 0..end)?;

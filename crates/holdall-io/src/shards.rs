@@ -88,10 +88,10 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<String>> {
 }
 
 fn own_files(folder: &Path) -> Result<Vec<String>> {
-    let place = |e| failed(e, "reading the folder").in_source(folder.display());
+    let in_context = |e| failed(e, "reading the folder").in_source(folder.display());
     let mut all = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(place)? {
-        let entry = entry.map_err(place)?;
+    for entry in std::fs::read_dir(folder).map_err(in_context)? {
+        let entry = entry.map_err(in_context)?;
         if let (Ok(name), true) = (entry.file_name().into_string(), entry.path().is_file()) {
             all.push(name);
         }
@@ -253,10 +253,10 @@ impl OpenOptions {
     ) -> Result<File> {
         let FoundFile { source, name: own, .. } = folder.find(self, name, false)?;
         let shown = shown.unwrap_or(own);
-        let placed = |e: Error| e.in_source(folder.locate(name));
+        let in_context = |e: Error| e.in_source(folder.locate(name));
         let len = source.len();
         let read = || Map::read(&source.read_range(0..len)?, name);
-        let map = Map::check_len(len).and_then(|()| read()).map_err(placed)?;
+        let map = Map::check_len(len).and_then(|()| read()).map_err(in_context)?;
         let lacking: Vec<String> =
             map.files().iter().filter(|file| folder.has(file) == Some(false)).cloned().collect();
         if !lacking.is_empty() {
@@ -272,7 +272,7 @@ impl OpenOptions {
         let (shards, checked): (Vec<Sourced>, Vec<_>) = checked.into_iter().unzip();
         let mut warnings = Vec::from_iter(more);
         let all: Vec<&Shard> = shards.iter().map(|(shard, ..)| shard).collect();
-        warnings.extend(map.check_all(&all, checked, name).map_err(placed)?);
+        warnings.extend(map.check_all(&all, checked, name).map_err(in_context)?);
         let index = ModelFile::new(FileRole::Index, folder.locate(name), None);
         Ok(self.joined(shards, warnings, shown)?.with_first_file(index))
     }
@@ -288,12 +288,12 @@ impl OpenOptions {
             .collect();
         match &*others {
             [first, .., last] if lacking.len() == files.len() => {
-                let of = format!(
+                let context = format!(
                     "the index is of another division of the model: the folder has the files `{}` to `{}`",
                     first.shown(),
                     last.shown()
                 );
-                e.within(of).with_remedy(Remedy::NameFiles).with_remedy(Remedy::Salvage)
+                e.within(context).with_remedy(Remedy::NameFiles).with_remedy(Remedy::Salvage)
             }
             _ => e,
         }

@@ -239,7 +239,7 @@ impl TensorStream {
             }
             let Some(left) = timeout.checked_sub(from.elapsed()) else { return false };
             // Cancelling does not notify, so it is polled.
-            let waited = self.shared.changed.wait_timeout(state, left.min(LOOK));
+            let waited = self.shared.changed.wait_timeout(state, left.min(POLL_INTERVAL));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -260,7 +260,7 @@ impl Iterator for TensorStream {
 
     fn next(&mut self) -> Option<Result<StreamedTensor>> {
         // `self` is borrowed mutably, so no other caller takes the tensor in between.
-        while !self.wait(LOOK) {}
+        while !self.wait(POLL_INTERVAL) {}
         let mut state = self.shared.state();
         if let Err(e) = self.work.check() {
             (state.left, state.is_ended) = (0, true);
@@ -287,7 +287,7 @@ impl Iterator for TensorStream {
 }
 
 /// The interval at which cancellation is polled.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Drop for TensorStream {
     fn drop(&mut self) {

@@ -160,16 +160,16 @@ impl Tensor {
     }
 
     /// Creates a view of the components if the tensor has no fault. Errors name the tensor and the file.
-    pub(crate) fn view<V>(&self, of: impl FnOnce(&TensorInfo) -> Result<V>) -> Result<V> {
+    pub(crate) fn view<V>(&self, make: impl FnOnce(&TensorInfo) -> Result<V>) -> Result<V> {
         self.sound()?;
-        of(self.info()).map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
+        make(self.info()).map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
     }
 
     /// Returns the element type of the tensor's dense form. `None` for a layout without a dense form.
     pub fn dense_type(&self) -> Option<ElementType> {
         if let Some(described) = self.description() {
-            let of = described.dtype();
-            return Some(ElementType::new(of.dtype(), of.logical_type()));
+            let dtype = described.dtype();
+            return Some(ElementType::new(dtype.dtype(), dtype.logical_type()));
         }
         match self.layout() {
             layout if layout.is_computed() => Some(ElementType::new(DType::F32, None)),
@@ -190,32 +190,38 @@ impl Tensor {
     pub fn to_dense(&self) -> Result<Dense> {
         self.sound()?;
         let limits = self.file().limits();
-        let placed = |e: Error| e.in_tensor(self.name()).in_source(self.file().name());
+        let in_context = |e: Error| e.in_tensor(self.name()).in_source(self.file().name());
         match self.layout() {
             Layout::Dense => {
                 let c = self.require(&Role::Data)?;
                 let bytes = self.checked().bytes(&Role::Data)?;
                 Ok(Dense::new(c.dtype, c.logical_type, self.shape().to_vec(), bytes))
             }
-            Layout::SparseCsr | Layout::PackedCsr => self.csr()?.to_dense(limits).map_err(placed),
-            Layout::SparseCoo | Layout::PackedCoo => self.coo()?.to_dense(limits).map_err(placed),
+            Layout::SparseCsr | Layout::PackedCsr => {
+                self.csr()?.to_dense(limits).map_err(in_context)
+            }
+            Layout::SparseCoo | Layout::PackedCoo => {
+                self.coo()?.to_dense(limits).map_err(in_context)
+            }
             Layout::SparseBlocks | Layout::SparseHybrid => {
-                self.tiles()?.to_dense(limits).map_err(placed)
+                self.tiles()?.to_dense(limits).map_err(in_context)
             }
             layout if layout.is_computed() => {
-                on_all_cores(&*self.computed()?, limits).map_err(placed)
+                on_all_cores(&*self.computed()?, limits).map_err(in_context)
             }
             Layout::Strided => {
                 let checked = self.checked();
                 let view = Strided::from_tensor(self.info(), |role| checked.bytes(role));
-                view.and_then(|view| view.to_dense(limits)).map_err(placed)
+                view.and_then(|view| view.to_dense(limits)).map_err(in_context)
             }
             Layout::Records | Layout::Blob => {
                 let layout = self.layout();
-                Err(placed(UNKNOWN_LAYOUT.broken(format!("its layout `{layout}` has no elements"))))
+                Err(in_context(
+                    UNKNOWN_LAYOUT.broken(format!("its layout `{layout}` has no elements")),
+                ))
             }
-            _ if self.description().is_some() => self.described()?.to_dense().map_err(placed),
-            other => Err(placed(self.no_elements(other))),
+            _ if self.description().is_some() => self.described()?.to_dense().map_err(in_context),
+            other => Err(in_context(self.no_elements(other))),
         }
     }
 

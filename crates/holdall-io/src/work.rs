@@ -1,4 +1,4 @@
-//! How an operation runs: number of threads, progress reports, cancellation.
+//! Settings for running an operation: number of threads, progress reports, cancellation.
 
 use crate::error::CANCELLED;
 use crate::workers;
@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How an operation runs: on how many threads, where it reports progress, and whether it was cancelled. All operations
-/// that may take long accept one in their options, with `with_work`.
+/// Settings for running an operation: the number of threads, the receiver of progress reports, and cancellation. All
+/// operations that may take long accept them in their options, with `with_work`.
 ///
 /// Clones share their progress: an operation with a clone adds to the same total, so that one progress bar can follow
 /// several operations.
@@ -39,7 +39,7 @@ pub struct Cancel(Arc<AtomicBool>);
 struct Progress {
     done: AtomicU64,
     total: AtomicU64,
-    tell: Box<dyn Fn(u64, u64) + Send + Sync>,
+    report: Box<dyn Fn(u64, u64) + Send + Sync>,
 }
 
 impl Work {
@@ -57,20 +57,20 @@ impl Work {
     /// Sets a function that is called with the number of processed bytes and the total number, as far as it is known:
     /// the total may grow. It may be called on any thread, so a smaller number may follow a greater one. It must return
     /// quickly.
-    pub fn on_progress(mut self, tell: impl Fn(u64, u64) + Send + Sync + 'static) -> Work {
+    pub fn on_progress(mut self, report: impl Fn(u64, u64) + Send + Sync + 'static) -> Work {
         let (done, total) = (AtomicU64::new(0), AtomicU64::new(0));
-        self.progress = Some(Arc::new(Progress { done, total, tell: Box::new(tell) }));
+        self.progress = Some(Arc::new(Progress { done, total, report: Box::new(report) }));
         self
     }
 
-    /// Ends the operation soon after `cancel`, or one that was set before, was cancelled, with the error
-    /// `work/cancelled` of kind Io. It leaves the same traces as any other error.
+    /// Adds a flag that ends the operation. Soon after any of the flags is set, the operation fails with
+    /// `work/cancelled`, of kind Io. What it has written is then treated as after any other error.
     pub fn with_cancel(mut self, cancel: &Cancel) -> Work {
         self.cancel.push(cancel.clone());
         self
     }
 
-    /// Ends the operation also when `other` is cancelled.
+    /// Adds the flags of `other`, so that the operation also ends when `other` is cancelled.
     pub fn under(mut self, other: &Work) -> Work {
         self.cancel.extend_from_slice(&other.cancel);
         self
@@ -81,26 +81,26 @@ impl Work {
         workers::threads(self.threads)
     }
 
-    /// Returns the number of threads to use, by default `usual`.
-    pub fn threads_or(&self, usual: usize) -> usize {
-        self.threads.unwrap_or(usual).clamp(1, 256)
+    /// Returns the number of threads to use, by default `default`.
+    pub fn threads_or(&self, default: usize) -> usize {
+        self.threads.unwrap_or(default).clamp(1, 256)
     }
 
     /// Reports that `bytes` more bytes will be processed.
     pub fn begin(&self, bytes: u64) {
         let Some(p) = &self.progress else { return };
         let total = p.total.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        (p.tell)(p.done.load(Ordering::Relaxed), total);
+        (p.report)(p.done.load(Ordering::Relaxed), total);
     }
 
     /// Reports that `bytes` more bytes were processed.
     ///
     /// # Errors
-    /// As [`Work::check`].
+    /// The same as [`Work::check`].
     pub fn advance(&self, bytes: u64) -> Result<()> {
         if let Some(p) = &self.progress {
             let done = p.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-            (p.tell)(done, p.total.load(Ordering::Relaxed));
+            (p.report)(done, p.total.load(Ordering::Relaxed));
         }
         self.check()
     }

@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         if digits == 0 || leading_zero || more {
             return Err(self.not_a_count());
         }
-        self.bump(digits);
+        self.advance(digits);
         Ok(value)
     }
 
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         self.expect(Token::Number)?;
         let start = self.at;
         if self.byte() == Some(b'-') {
-            self.bump(1);
+            self.advance(1);
         }
         let whole = self.at;
         if self.digits() == 0 {
@@ -115,16 +115,16 @@ impl<'a> Reader<'a> {
         let mut is_integer = true;
         if self.byte() == Some(b'.') {
             is_integer = false;
-            self.bump(1);
+            self.advance(1);
             if self.digits() == 0 {
                 return Err(self.bad_number(start, "no digits after the point"));
             }
         }
         if let Some(b'e' | b'E') = self.byte() {
             is_integer = false;
-            self.bump(1);
+            self.advance(1);
             if let Some(b'+' | b'-') = self.byte() {
-                self.bump(1);
+                self.advance(1);
             }
             if self.digits() == 0 {
                 return Err(self.bad_number(start, "no digits in the exponent"));
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
     fn digits(&mut self) -> usize {
         let rest = self.text.as_bytes().get(self.at..).debug_unwrap();
         let len = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
-        self.bump(len);
+        self.advance(len);
         len
     }
 

@@ -1,4 +1,4 @@
-//! The pull reader.
+//! A JSON reader whose caller requests one token at a time.
 
 use crate::error::{Error, Result};
 use crate::{DEPTH, SYNTAX, TRAILING, TRUNCATED, TYPE, UTF8};
@@ -6,7 +6,7 @@ use holdall_collections::DebugUnwrap;
 use holdall_collections::sort;
 use std::ops::Range;
 
-/// The maximum nesting depth, whatever the limit: values are read, written and dropped recursively.
+/// The maximum nesting depth, even if the caller's limit is greater: values are read, written and dropped recursively.
 const MAX_DEPTH: usize = 512;
 
 /// The type of the next value, which its first byte determines.
@@ -58,7 +58,7 @@ pub struct Reader<'a> {
     depth: usize,
     max_depth: usize,
     /// Whether a container was opened and nothing was read from it yet, so that no comma is expected.
-    fresh: bool,
+    is_first: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
     pub fn new(bytes: &'a [u8], offset: u64, max_depth: usize) -> Result<Reader<'a>> {
         let max_depth = max_depth.min(MAX_DEPTH);
         match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(Reader { text, at: 0, offset, depth: 0, max_depth, fresh: false }),
+            Ok(text) => Ok(Reader { text, at: 0, offset, depth: 0, max_depth, is_first: false }),
             Err(e) => {
                 let at = offset.saturating_add(e.valid_up_to() as u64);
                 Err(UTF8
@@ -128,26 +128,26 @@ impl<'a> Reader<'a> {
     where
         'a: 's,
     {
-        let fresh = std::mem::take(&mut self.fresh);
+        let is_first = std::mem::take(&mut self.is_first);
         match self.peek_byte() {
             Some(b'}') => {
                 self.close();
                 return Ok(None);
             }
-            Some(b',') if !fresh => {
-                self.bump(1);
+            Some(b',') if !is_first => {
+                self.advance(1);
                 if self.peek_byte() != Some(b'"') {
                     return Err(self.unexpected("a key"));
                 }
             }
-            Some(b'"') if fresh => {}
-            _ => return Err(self.unexpected(if fresh { "a key or `}`" } else { "`,` or `}`" })),
+            Some(b'"') if is_first => {}
+            _ => return Err(self.unexpected(if is_first { "a key or `}`" } else { "`,` or `}`" })),
         }
         let key = self.string(scratch)?;
         if self.peek_byte() != Some(b':') {
             return Err(self.unexpected("`:`"));
         }
-        self.bump(1);
+        self.advance(1);
         Ok(Some(key))
     }
 
@@ -158,17 +158,17 @@ impl<'a> Reader<'a> {
     /// Returns [`SYNTAX`] or [`TRUNCATED`].
     #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn next_item(&mut self) -> Result<bool> {
-        let fresh = std::mem::take(&mut self.fresh);
+        let is_first = std::mem::take(&mut self.is_first);
         match self.peek_byte() {
             Some(b']') => {
                 self.close();
                 Ok(false)
             }
-            Some(b',') if !fresh => {
-                self.bump(1);
+            Some(b',') if !is_first => {
+                self.advance(1);
                 Ok(true)
             }
-            Some(_) if fresh => Ok(true),
+            Some(_) if is_first => Ok(true),
             _ => Err(self.unexpected("`,` or `]`")),
         }
     }
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
     pub fn bool(&mut self) -> Result<bool> {
         self.expect(Token::Bool)?;
         let value = self.byte() == Some(b't');
-        self.word(if value { "true" } else { "false" })?;
+        self.literal(if value { "true" } else { "false" })?;
         Ok(value)
     }
 
@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
     #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn null(&mut self) -> Result<()> {
         self.expect(Token::Null)?;
-        self.word("null")
+        self.literal("null")
     }
 
     /// Skips a value of any type, and checks its grammar. Does not recurse.
@@ -281,14 +281,14 @@ impl<'a> Reader<'a> {
     fn peek_byte(&mut self) -> Option<u8> {
         loop {
             match self.byte() {
-                Some(b' ' | b'\n' | b'\r' | b'\t') => self.bump(1),
+                Some(b' ' | b'\n' | b'\r' | b'\t') => self.advance(1),
                 other => return other,
             }
         }
     }
 
     #[inline]
-    pub(crate) fn bump(&mut self, n: usize) {
+    pub(crate) fn advance(&mut self, n: usize) {
         self.at = self.at.saturating_add(n);
     }
 
@@ -318,30 +318,30 @@ impl<'a> Reader<'a> {
         if self.depth >= self.max_depth {
             let most = self.max_depth;
             return Err(DEPTH
-                .broken(format!("it nests more than {most} levels deep"))
+                .broken(format!("nested more than {most} levels deep"))
                 .at(self.here()));
         }
         self.depth = self.depth.saturating_add(1);
-        self.bump(1);
-        self.fresh = true;
+        self.advance(1);
+        self.is_first = true;
         Ok(())
     }
 
     #[inline]
     fn close(&mut self) {
         self.depth = self.depth.saturating_sub(1);
-        self.bump(1);
+        self.advance(1);
     }
 
     #[inline]
-    fn word(&mut self, word: &str) -> Result<()> {
+    fn literal(&mut self, word: &str) -> Result<()> {
         let rest = self.text.get(self.at..).debug_unwrap();
         if rest.starts_with(word) {
-            self.bump(word.len());
+            self.advance(word.len());
             return Ok(());
         }
         let same = rest.bytes().zip(word.bytes()).take_while(|(a, b)| a == b).count();
-        self.bump(same);
+        self.advance(same);
         Err(self.unexpected(&format!("`{word}`")))
     }
 

@@ -18,10 +18,10 @@ impl<'a> Reader<'a> {
         'a: 's,
     {
         self.expect(Token::String)?;
-        self.bump(1);
+        self.advance(1);
         let plain = self.take_plain();
         if self.byte() == Some(b'"') {
-            self.bump(1);
+            self.advance(1);
             return Ok(plain);
         }
         scratch.clear();
@@ -35,7 +35,7 @@ impl<'a> Reader<'a> {
     fn take_plain(&mut self) -> &'a str {
         let start = self.at;
         let rest = self.text.as_bytes().get(start..).debug_unwrap();
-        self.bump(plain_len(rest));
+        self.advance(plain_len(rest));
         // Both ends are next to ASCII bytes, so they are character boundaries.
         self.text.get(start..self.at).debug_unwrap()
     }
@@ -45,11 +45,11 @@ impl<'a> Reader<'a> {
         loop {
             match self.byte() {
                 Some(b'"') => {
-                    self.bump(1);
+                    self.advance(1);
                     return Ok(());
                 }
                 Some(b'\\') => {
-                    self.bump(1);
+                    self.advance(1);
                     let c = self.escape()?;
                     out.push(c);
                 }
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
             Some(b'r') => '\r',
             Some(b't') => '\t',
             Some(b'u') => {
-                self.bump(1);
+                self.advance(1);
                 return self.unicode_escape();
             }
             Some(b) => {
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
             }
             None => return Err(self.unexpected("an escape")),
         };
-        self.bump(1);
+        self.advance(1);
         Ok(c)
     }
 
@@ -94,9 +94,9 @@ impl<'a> Reader<'a> {
             return Ok(c);
         }
         if high < 0xdc00 && self.byte() == Some(b'\\') {
-            self.bump(1);
+            self.advance(1);
             if self.byte() == Some(b'u') {
-                self.bump(1);
+                self.advance(1);
                 let low = self.hex4()?;
                 if let Some(Ok(c)) = char::decode_utf16([high, low]).next() {
                     return Ok(c);
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
                     .at(self.here()));
             };
             value = (value << 4) | u16::from(digit);
-            self.bump(1);
+            self.advance(1);
         }
         Ok(value)
     }

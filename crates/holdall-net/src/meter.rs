@@ -107,7 +107,7 @@ impl Meter {
     /// Returns the metrics in Prometheus' text format.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
-        let mut each = |name: &str, kind: &str, help: &str, of: &dyn Fn(&Counts) -> u64| {
+        let mut each = |name: &str, kind: &str, help: &str, read: &dyn Fn(&Counts) -> u64| {
             head(&mut out, name, kind, help);
             for protocol in Protocol::ALL {
                 // Writing to a `String` cannot fail.
@@ -115,7 +115,7 @@ impl Meter {
                     out,
                     "{name}{{protocol=\"{}\"}} {}",
                     protocol.name(),
-                    of(self.counts(*protocol))
+                    read(self.counts(*protocol))
                 );
             }
         };
@@ -165,8 +165,8 @@ pub(crate) struct Numbers<F>(F);
 const NAME: &str = "metrics";
 
 impl<F: Fn() -> String> Numbers<F> {
-    pub(crate) fn new(of: F) -> Numbers<F> {
-        Numbers(of)
+    pub(crate) fn new(counts: F) -> Numbers<F> {
+        Numbers(counts)
     }
 }
 

@@ -18,8 +18,8 @@ static SHARED: Mutex<Option<(u32, &'static Runtime)>> = Mutex::new(None);
 pub(crate) fn shared() -> Result<Handle> {
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
-    if let Some((of, runtime)) = *shared
-        && of == process
+    if let Some((owner, runtime)) = *shared
+        && owner == process
     {
         return Ok(runtime.handle().clone());
     }

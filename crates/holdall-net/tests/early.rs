@@ -118,23 +118,23 @@ fn refused_early_data_is_sent_again() {
 #[test]
 fn replayed_early_data_is_not_answered() {
     let world = World::new();
-    let said = Arc::<Mutex<Vec<Vec<u8>>>>::default();
-    let keep = Arc::clone(&said);
-    let forth = move |said: &[u8]| {
-        keep.lock().unwrap().push(said.to_vec());
+    let sent = Arc::<Mutex<Vec<Vec<u8>>>>::default();
+    let keep = Arc::clone(&sent);
+    let forth = move |sent: &[u8]| {
+        keep.lock().unwrap().push(sent.to_vec());
         true
     };
     let at = way(world.at(), forth, |_| true);
     let mut seen = Vec::new();
     visit(&world, "a", at, &mut seen);
     early(|| {
-        said.lock().unwrap().clear();
+        sent.lock().unwrap().clear();
         visit(&world, "b", at, &mut seen)
     });
-    let said = said.lock().unwrap().clone();
+    let sent = sent.lock().unwrap().clone();
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     other.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    for datagram in &said {
+    for datagram in &sent {
         other.send_to(datagram, world.at()).unwrap();
     }
     // The server treats it as a new client at the start of a handshake.

@@ -279,12 +279,12 @@ fn silent_clients_and_too_many_clients_are_disconnected() {
     run(async {
         // No stream; a stream without a hello; half a hello; and together they are the maximum number of clients.
         let mut held = Vec::new();
-        for said in [None, Some(vec![]), Some(vec![1, 2]), Some(Client::new("").1)] {
+        for hello in [None, Some(vec![]), Some(vec![1, 2]), Some(Client::new("").1)] {
             let (endpoint, connection) = connect(at, PROTOCOL).await.unwrap();
             let mut streams = None;
-            if let Some(said) = said {
+            if let Some(hello) = hello {
                 let (mut send, receive) = connection.open_bi().await.unwrap();
-                send.write_all(&said).await.unwrap();
+                send.write_all(&hello).await.unwrap();
                 streams = Some((send, receive));
             }
             held.push((endpoint, connection, streams));
@@ -307,11 +307,11 @@ fn handshakes_that_are_begun_and_left_keep_nobody_out() {
         for _ in 0..40 {
             let trap = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
             let client = tokio::spawn(connect(trap.local_addr().unwrap(), PROTOCOL));
-            let mut said = vec![0; 2000];
-            let len = trap.recv(&mut said).await.unwrap();
+            let mut datagram = vec![0; 2000];
+            let len = trap.recv(&mut datagram).await.unwrap();
             client.abort();
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-            socket.send_to(&said[..len], at).unwrap();
+            socket.send_to(&datagram[..len], at).unwrap();
             liars.push(socket);
         }
         liars

@@ -185,14 +185,14 @@ fn many_ranges_come_at_once() {
             tokio::spawn(async move {
                 let (from, to) = (at * 1000, at * 5000 + 300_000);
                 let range = format!("bytes={from}-{}", to - 1);
-                let said = ask(&client, request("GET", "/large", &[("range", &range)])).await;
-                (from..to, said.unwrap())
+                let response = ask(&client, request("GET", "/large", &[("range", &range)])).await;
+                (from..to, response.unwrap())
             })
         };
         let asked: Vec<_> = (0..150).map(ask).collect();
         for answer in asked {
-            let (range, said) = answer.await.unwrap();
-            assert!(said.status == 206 && said.body == large[range]);
+            let (range, response) = answer.await.unwrap();
+            assert!(response.status == 206 && response.body == large[range]);
         }
     });
     assert!(seen.most_at_once() > 1, "answers come one after the other");
@@ -212,8 +212,8 @@ fn a_token_is_required() {
             (vec![("authorization", "Bearer wrong")], 401),
             (vec![("authorization", "Bearer right")], 200),
         ] {
-            let said = ask(&client, request("GET", "/digits", &headers)).await.unwrap();
-            assert_eq!(said.status, status, "{headers:?}");
+            let response = ask(&client, request("GET", "/digits", &headers)).await.unwrap();
+            assert_eq!(response.status, status, "{headers:?}");
         }
     });
     assert_eq!((seen.ended("digits net/token"), seen.ended("digits whole")), (2, 1));
@@ -256,9 +256,9 @@ fn plain_text_is_refused_if_tls_is_required() {
     options.plain = PlainHttp::Refuse;
     let (server, seen) = server(ServerLimits::default(), options);
     let at = server.address();
-    let said = ask_first(at, "GET", "/digits", &[("authorization", "Bearer secret")]);
-    assert_eq!(said.status, 400);
-    assert!(String::from_utf8(said.body).unwrap().contains("https://"));
+    let response = ask_first(at, "GET", "/digits", &[("authorization", "Bearer secret")]);
+    assert_eq!(response.status, 400);
+    assert!(String::from_utf8(response.body).unwrap().contains("https://"));
     // An empty SETTINGS frame and GOAWAY with `INADEQUATE_SECURITY`.
     let settings = frame(4, 0, 0, &[]);
     let end = frame(7, 0, 0, &[0, 0, 0, 0, 0, 0, 0, 0x0c]);
@@ -297,14 +297,14 @@ fn short_timeout() -> ServerLimits {
 fn requests_that_are_taken_back_at_once_end_the_connection() {
     let (server, seen) = server(ServerLimits::default(), HttpOptions::default());
     let mut stream = raw(server.address());
-    let mut said = frame(4, 0, 0, &[]);
+    let mut frames = frame(4, 0, 0, &[]);
     for at in 0..10_000 {
         let id = 2 * at + 1;
-        said.extend(get_large(id));
-        said.extend(frame(3, 0, id, &8u32.to_be_bytes()));
+        frames.extend(get_large(id));
+        frames.extend(frame(3, 0, id, &8u32.to_be_bytes()));
     }
     // The server may close the connection before everything was sent.
-    let _ = stream.write_all(&said);
+    let _ = stream.write_all(&frames);
     let _ = rest(stream);
     is_up(&server);
     assert!(seen.all().len() < 500, "{} requests were answered", seen.all().len());

@@ -19,10 +19,10 @@ fn largest(takes: usize, until: usize) -> usize {
     let server = Server::start(Service::new(Arc::new(Only(LEN))), any, &identity).unwrap();
     let most = Arc::<AtomicUsize>::default();
     let seen = Arc::clone(&most);
-    let forth = move |said: &[u8]| said.len() <= takes;
-    let back = move |said: &[u8]| {
-        let passes = said.len() <= takes;
-        seen.fetch_max(if passes { said.len() } else { 0 }, Ordering::AcqRel);
+    let forth = move |datagram: &[u8]| datagram.len() <= takes;
+    let back = move |datagram: &[u8]| {
+        let passes = datagram.len() <= takes;
+        seen.fetch_max(if passes { datagram.len() } else { 0 }, Ordering::AcqRel);
         passes
     };
     let remote = open(&identity, "x", way(server.address().unwrap(), forth, back));

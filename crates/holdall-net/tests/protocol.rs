@@ -178,8 +178,8 @@ impl Connection {
             }
             1 => {
                 let bytes = self.down.take(count);
-                for told in self.client.control(&bytes).unwrap() {
-                    match told {
+                for message in self.client.control(&bytes).unwrap() {
+                    match message {
                         ServerMessage::Welcome { requests } => assert_eq!(requests, 16),
                         ServerMessage::Opened { id, len, index, .. } => {
                             assert_eq!(len, world.file.len() as u64);
@@ -237,8 +237,12 @@ impl Stream {
         let bytes = self.down.take(count);
         let pieces = &mut out[self.of];
         let pushed = arrivals[self.of].push(&bytes, |piece| {
-            assert_eq!(pieces[piece.of].len() as u64, piece.at, "in order, and none twice");
-            pieces[piece.of].extend_from_slice(piece.bytes);
+            assert_eq!(
+                pieces[piece.range_index].len() as u64,
+                piece.at,
+                "in order, and none twice"
+            );
+            pieces[piece.range_index].extend_from_slice(piece.bytes);
             Ok(())
         });
         pushed.unwrap();
@@ -425,22 +429,23 @@ fn requests_stay_inside_the_file() {
 fn unrequested_messages_of_a_server_are_refused() {
     let welcome = ServerFrame::Welcome { version: 1, requests: 1 }.encode();
     let id = FileId([0; 32]);
-    let told = |index: Vec<Range<u64>>| ServerFrame::File { file: 0, id, len: 1 << 40, index };
+    let file_frame =
+        |index: Vec<Range<u64>>| ServerFrame::File { file: 0, id, len: 1 << 40, index };
     let refused = ServerFrame::Refused {
         file: 7,
         refusal: Refusal { reason: RefusalReason::NoFile, text: String::new() },
     };
     for (what, frames) in [
-        ("no welcome", vec![told(vec![])]),
+        ("no welcome", vec![file_frame(vec![])]),
         ("two", vec![ServerFrame::Welcome { version: 1, requests: 1 }; 2]),
         ("a refusal for a file that was not requested", vec![refused]),
-        ("the same file twice", vec![told(vec![]), told(vec![])]),
+        ("the same file twice", vec![file_frame(vec![]), file_frame(vec![])]),
         ("an answer", vec![ServerFrame::Answer { len: 1 }]),
-        ("falling", vec![told(vec![5..6, 1..2])]),
-        ("overlapping", vec![told(vec![0..6, 5..7])]),
-        ("empty", vec![told(vec![5..5])]),
-        ("outside", vec![told(vec![0..(1 << 40) + 1])]),
-        ("too long", vec![told(vec![0..INDEX_MAX + 1])]),
+        ("falling", vec![file_frame(vec![5..6, 1..2])]),
+        ("overlapping", vec![file_frame(vec![0..6, 5..7])]),
+        ("empty", vec![file_frame(vec![5..5])]),
+        ("outside", vec![file_frame(vec![0..(1 << 40) + 1])]),
+        ("too long", vec![file_frame(vec![0..INDEX_MAX + 1])]),
     ] {
         let (mut client, _) = Client::new("");
         client.open("x", None, None).unwrap();
@@ -556,21 +561,21 @@ fn any_wrong_bit_is_found_before_its_bytes_are_used() {
 #[test]
 fn a_wrong_file_length_is_detected() {
     let world = World::new(file(40_000), FileId([1; 32]), vec![0..10]).proven();
-    for said in [0, 1, 16_384, 32_768, 39_999, 40_001, 50_000, 65_536, 1 << 40] {
+    for len in [0, 1, 16_384, 32_768, 39_999, 40_001, 50_000, 65_536, 1 << 40] {
         let (mut client, _) = Client::new("");
         let (file, _) = client.open("m", None, world.root()).unwrap();
         // The proof of the end, as far as it can be forged.
         let (sent, _) = proof(&world, 39_999..40_000);
-        let end = said.max(1) - 1..said;
-        let index = if said == 0 { vec![] } else { vec![end] };
+        let end = len.max(1) - 1..len;
+        let index = if len == 0 { vec![] } else { vec![end] };
         let frames = [
             ServerFrame::Welcome { version: 1, requests: 1 },
-            ServerFrame::File { file, id: world.id, len: said, index },
+            ServerFrame::File { file, id: world.id, len, index },
         ];
         let mut bytes: Vec<u8> = frames.iter().flat_map(ServerFrame::encode).collect();
         bytes.extend(&sent[13..]);
         bytes.extend([0; 100_000]);
-        assert_eq!(client.control(&bytes).unwrap_err().code(), "net/proof", "{said}");
+        assert_eq!(client.control(&bytes).unwrap_err().code(), "net/proof", "{len}");
     }
     // The end must not be left out.
     let (mut client, _) = Client::new("");

@@ -78,8 +78,8 @@ fn one(
         _ => "a nested tensor".to_owned(),
     };
     if found.ty() != expected.ty() || found.shape() != expected.shape() || found.shape().is_none() {
-        let of = part.map_or(String::new(), |at| format!("tensor {at}: "));
-        out.mismatch.get_or_insert(format!("{of}{}, expected {}", say(found), say(expected)));
+        let prefix = part.map_or(String::new(), |at| format!("tensor {at}: "));
+        out.mismatch.get_or_insert(format!("{prefix}{}, expected {}", say(found), say(expected)));
         return;
     }
     match (found, expected) {
@@ -140,7 +140,7 @@ fn floats<const W: usize>(
     a: &[u8],
     b: &[u8],
     tolerance: &Tolerance,
-    place: &ElementLocation<'_>,
+    location: &ElementLocation<'_>,
     out: &mut Comparison,
     read: impl Fn([u8; W]) -> f64,
     text: impl Fn([u8; W]) -> String,
@@ -158,7 +158,7 @@ fn floats<const W: usize>(
             out.error((x - y).abs(), y.abs());
         }
         let close = is_close(x, y, tolerance);
-        out.note(close, place.part, at, place.shape, || (text(*a), text(*b)));
+        out.note(close, location.part, at, location.shape, || (text(*a), text(*b)));
     }
 }
 
@@ -178,7 +178,7 @@ fn integers<const W: usize>(
     a: &[u8],
     b: &[u8],
     tolerance: &Tolerance,
-    place: &ElementLocation<'_>,
+    location: &ElementLocation<'_>,
     out: &mut Comparison,
     read: impl Fn([u8; W]) -> i128,
 ) {
@@ -191,15 +191,15 @@ fn integers<const W: usize>(
         let off = x.abs_diff(y) as f64;
         let most = tolerance.atol + tolerance.rtol * y.unsigned_abs() as f64;
         let close = x == y || (tolerance.integers && off <= most);
-        out.note(close, place.part, at, place.shape, || (x.to_string(), y.to_string()));
+        out.note(close, location.part, at, location.shape, || (x.to_string(), y.to_string()));
     }
 }
 
 impl Comparison {
-    fn error(&mut self, abs: f64, of: f64) {
+    fn error(&mut self, abs: f64, magnitude: f64) {
         self.max_abs = self.max_abs.max(abs);
         if abs > 0.0 {
-            self.max_rel = self.max_rel.max(abs / of);
+            self.max_rel = self.max_rel.max(abs / magnitude);
         }
     }
 
@@ -227,8 +227,8 @@ impl Comparison {
 /// Returns the index along each dimension of element `at` in C order.
 fn index_of(mut at: u64, shape: &[u64]) -> Vec<u64> {
     let mut out = vec![0; shape.len()];
-    for (place, size) in out.iter_mut().zip(shape).rev() {
-        *place = at.checked_rem(*size).unwrap_or(0);
+    for (coordinate, size) in out.iter_mut().zip(shape).rev() {
+        *coordinate = at.checked_rem(*size).unwrap_or(0);
         at = at.checked_div(*size).unwrap_or(0);
     }
     out

@@ -180,7 +180,7 @@ impl PackageContents {
     /// Compares a text with its hash in `MANIFEST`.
     fn check_text(&self, path: &str, text: &[u8]) -> Result<()> {
         match self.file(path).and_then(|file| file.sha256) {
-            Some(said) if said != sha256(text) => Err(wrong_hash(path, &said, &sha256(text))),
+            Some(listed) if listed != sha256(text) => Err(wrong_hash(path, &listed, &sha256(text))),
             _ => Ok(()),
         }
     }
@@ -344,9 +344,9 @@ fn linked_file(path: String, sha256: [u8; 32], linked: &HashSet<[u8; 32]>) -> Re
 }
 
 /// Returns the error for a file whose bytes have another hash than `MANIFEST` gives.
-pub fn wrong_hash(path: &str, said: &[u8; 32], found: &[u8; 32]) -> Error {
-    let (said, found) = (crate::write::hex(said), crate::write::hex(found));
-    HASH.broken(format!("`{}` has {found}, `{MANIFEST_NAME}` says {said}", path.shown()))
+pub fn wrong_hash(path: &str, listed: &[u8; 32], found: &[u8; 32]) -> Error {
+    let (listed, found) = (crate::write::hex(listed), crate::write::hex(found));
+    HASH.broken(format!("`{}` has {found}, `{MANIFEST_NAME}` says {listed}", path.shown()))
 }
 
 /// Returns the SHA-256 of `bytes`.

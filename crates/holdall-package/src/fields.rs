@@ -11,45 +11,45 @@ use holdall_core::wire::toml::{self, Table, Value};
 pub(super) struct Fields<'a> {
     pub(super) table: &'a Table,
     /// The table's name in errors: `` `carton.toml`, `[runner]` ``.
-    place: String,
+    location: String,
 }
 
 /// Parses the text of a file of the package; errors contain the file's name.
 pub(super) fn parse(bytes: &[u8], name: &str, limits: &Limits) -> Result<Table> {
-    toml::parse(bytes, limits).map_err(|e| in_text(e, name))
+    toml::parse(bytes, limits).map_err(|e| in_file(e, name))
 }
 
 /// Adds the name of the text to an error.
-pub(super) fn in_text(e: Error, name: &str) -> Error {
+pub(super) fn in_file(e: Error, name: &str) -> Error {
     e.within(format!("`{name}`"))
 }
 
 impl<'a> Fields<'a> {
     /// Returns the top-level fields of the text called `name`.
     pub(super) fn new(table: &'a Table, name: &str) -> Fields<'a> {
-        Fields { table, place: format!("`{name}`") }
+        Fields { table, location: format!("`{name}`") }
     }
 
     /// Returns an error about this table.
     pub(super) fn broken(&self, rule: &'static crate::Rule, what: impl AsRef<str>) -> Error {
-        rule.broken(what.as_ref().to_owned()).within(self.place.clone())
+        rule.broken(what.as_ref().to_owned()).within(self.location.clone())
     }
 
     /// Returns an error about a field that has another type than `wanted`.
-    pub(super) fn wrong(&self, key: &str, wanted: &str) -> Error {
+    pub(super) fn wrong_type(&self, key: &str, wanted: &str) -> Error {
         let found = self.table.get(key).map_or("nothing", Value::type_str);
         self.broken(&FIELD, format!("`{key}` is {found}, not {wanted}"))
     }
 
     fn required<T>(&self, key: &str, found: Option<T>) -> Result<T> {
-        found.ok_or_else(|| self.broken(&MISSING_FIELD, format!("there is no `{key}`")))
+        found.ok_or_else(|| self.broken(&MISSING_FIELD, format!("`{key}` is missing")))
     }
 
     pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>> {
         match self.table.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(self.wrong(key, "a text")),
+            Some(_) => Err(self.wrong_type(key, "a string")),
         }
     }
 
@@ -61,9 +61,9 @@ impl<'a> Fields<'a> {
     pub(super) fn required_count(&self, key: &str) -> Result<u64> {
         match self.required(key, self.table.get(key))? {
             Value::Integer(n) => {
-                u64::try_from(*n).map_err(|_| self.broken(&FIELD, format!("`{key}` is below 0")))
+                u64::try_from(*n).map_err(|_| self.broken(&FIELD, format!("`{key}` is negative")))
             }
-            _ => Err(self.wrong(key, "a whole number")),
+            _ => Err(self.wrong_type(key, "an integer")),
         }
     }
 
@@ -76,16 +76,16 @@ impl<'a> Fields<'a> {
         let texts = value.as_array().and_then(|items| {
             items.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
         });
-        texts.map(Some).ok_or_else(|| self.wrong(key, "a list of texts"))
+        texts.map(Some).ok_or_else(|| self.wrong_type(key, "a list of strings"))
     }
 
     pub(super) fn table(&self, key: &str) -> Result<Option<Fields<'a>>> {
         match self.table.get(key) {
             None => Ok(None),
             Some(Value::Table(table)) => {
-                Ok(Some(Fields { table, place: format!("{}, `[{key}]`", self.place) }))
+                Ok(Some(Fields { table, location: format!("{}, `[{key}]`", self.location) }))
             }
-            Some(_) => Err(self.wrong(key, "a table")),
+            Some(_) => Err(self.wrong_type(key, "a table")),
         }
     }
 
@@ -96,13 +96,14 @@ impl<'a> Fields<'a> {
     /// Returns the tables of a list; empty if there is no such list.
     pub(super) fn tables(&self, key: &str) -> Result<Vec<Fields<'a>>> {
         let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
-        let items = value.as_array().ok_or_else(|| self.wrong(key, "a list of tables"))?;
+        let items = value.as_array().ok_or_else(|| self.wrong_type(key, "a list of tables"))?;
         let field = |(at, item): (usize, &'a Value)| {
-            let place = format!("{}, `[[{key}]]` number {}", self.place, at.saturating_add(1));
-            item.as_table().map(|table| Fields { table, place })
+            let location =
+                format!("{}, `[[{key}]]` number {}", self.location, at.saturating_add(1));
+            item.as_table().map(|table| Fields { table, location })
         };
         let tables: Option<Vec<_>> = items.iter().enumerate().map(field).collect();
-        tables.ok_or_else(|| self.wrong(key, "a list of tables"))
+        tables.ok_or_else(|| self.wrong_type(key, "a list of tables"))
     }
 }
 
@@ -134,8 +135,10 @@ impl Warnings {
 
     /// Adds a warning about an ignored field that is an extension or from a later version of the
     /// specification.
-    pub(super) fn passed_over(&mut self, fields: &Fields<'_>, key: &str, wanted: &str) {
-        let place = &fields.place;
-        self.add(warnings::EXTENSION, || format!("{place}: `{key}` is not {wanted}; passed over"));
+    pub(super) fn ignored(&mut self, fields: &Fields<'_>, key: &str, wanted: &str) {
+        let location = &fields.location;
+        self.add(warnings::EXTENSION, || {
+            format!("{location}: `{key}` is not {wanted}; it is ignored")
+        });
     }
 }

@@ -28,11 +28,11 @@ struct Dims {
 }
 
 impl Dims {
-    fn of_plain(shape: &[u64]) -> Dims {
+    fn from_shape(shape: &[u64]) -> Dims {
         Dims { sizes: shape.iter().map(|&n| vec![n]).collect(), shapes: Vec::new() }
     }
 
-    fn of_nested(shapes: &[&Vec<u64>]) -> Option<Dims> {
+    fn from_nested(shapes: &[&Vec<u64>]) -> Option<Dims> {
         let first = shapes.first()?;
         let mut sizes: Vec<Vec<u64>> = vec![vec![shapes.len() as u64]];
         for at in 0..first.len() {
@@ -103,7 +103,7 @@ fn expected(test: &crate::description::SelfTest) -> &[(String, String)] {
 fn known(row: &TensorRow, by_name: &HashMap<&str, &TensorRow>) -> Known {
     let inner = match &row.kind {
         TensorKind::Plain { ty, shape, .. } => {
-            return Known { ty: Some(*ty), dims: Some(Dims::of_plain(shape)) };
+            return Known { ty: Some(*ty), dims: Some(Dims::from_shape(shape)) };
         }
         TensorKind::Nested { inner } => inner,
     };
@@ -112,7 +112,7 @@ fn known(row: &TensorRow, by_name: &HashMap<&str, &TensorRow>) -> Known {
         TensorKind::Nested { .. } => None,
     });
     let (types, shapes): (Vec<ValueType>, Vec<&Vec<u64>>) = plain.unzip();
-    Known { ty: types.first().copied(), dims: Dims::of_nested(&shapes) }
+    Known { ty: types.first().copied(), dims: Dims::from_nested(&shapes) }
 }
 
 /// The values of symbols in one self-test.

@@ -1,6 +1,6 @@
 //! Cartons: a model packed with its description, tests and hashes, in a zip or a folder.
 //!
-//! # What
+//! # Contents
 //! A zip of plain files. `carton.toml` describes the model's inputs and outputs and the runner, `MANIFEST`
 //! has the SHA-256 of every file, `model/` is for the runner, `tensor_data/` has tensors for self-tests and
 //! examples, `misc/` files that examples show. Files may be missing if `LINKS` has addresses from which they

@@ -208,7 +208,7 @@ fn shape_spec(fields: &Fields<'_>, limits: &Limits) -> Result<ShapeSpec> {
         Value::String(text) if text == "*" => return Ok(ShapeSpec::Any),
         Value::String(text) => return Ok(ShapeSpec::Symbol(text.clone())),
         Value::Array(dims) => dims,
-        _ => return Err(fields.broken(&SHAPE, "`shape` is neither a text nor a list")),
+        _ => return Err(fields.broken(&SHAPE, "`shape` is neither a string nor a list")),
     };
     if dims.len() > limits.rank {
         let message = format!("{} dimensions, at most {}", dims.len(), limits.rank);
@@ -253,7 +253,7 @@ fn tensor_names(fields: &Fields<'_>) -> Result<Vec<(String, String)>> {
 
 fn reference(fields: &Fields<'_>, name: &str, value: &Value) -> Result<Reference> {
     let Value::String(text) = value else {
-        return Err(fields.wrong(name, "a text"));
+        return Err(fields.wrong_type(name, "a string"));
     };
     let tensor = text.strip_prefix(TENSOR_PREFIX).map(|t| Reference::Tensor(t.to_owned()));
     let misc = || {
@@ -328,7 +328,7 @@ fn later_text(fields: &Fields<'_>, key: &str, warnings: &mut Warnings) -> Option
     match fields.table.get(key)? {
         Value::String(text) => Some(text.clone()),
         _ => {
-            warnings.passed_over(fields, key, "a text");
+            warnings.ignored(fields, key, "a string");
             None
         }
     }
@@ -337,7 +337,7 @@ fn later_text(fields: &Fields<'_>, key: &str, warnings: &mut Warnings) -> Option
 /// Returns a table of our extensions, which other writers may use with another meaning.
 fn own_table<'a>(top: &Fields<'a>, key: &str, warnings: &mut Warnings) -> Option<Fields<'a>> {
     top.table(key).unwrap_or_else(|_| {
-        warnings.passed_over(top, key, "a table");
+        warnings.ignored(top, key, "a table");
         None
     })
 }
@@ -355,13 +355,13 @@ fn tolerance(test: &Fields<'_>, warnings: &mut Warnings) -> Tolerance {
         if number.is_finite() && number >= 0.0 {
             *to = number;
         } else {
-            warnings.passed_over(&fields, key, "a number from 0 on");
+            warnings.ignored(&fields, key, "a number from 0 on");
         }
     }
     match fields.table.get("equal_nan") {
         None => {}
         Some(Value::Boolean(yes)) => out.equal_nan = *yes,
-        Some(_) => warnings.passed_over(&fields, "equal_nan", "true or false"),
+        Some(_) => warnings.ignored(&fields, "equal_nan", "true or false"),
     }
     out
 }
@@ -372,7 +372,7 @@ fn card(top: &Fields<'_>, warnings: &mut Warnings) -> Vec<(String, String)> {
     for (key, value) in fields.table {
         match value {
             Value::String(text) => out.push((key.clone(), text.clone())),
-            _ => warnings.passed_over(&fields, key, "a text"),
+            _ => warnings.ignored(&fields, key, "a string"),
         }
     }
     out
@@ -386,7 +386,7 @@ fn base_models(top: &Fields<'_>, warnings: &mut Warnings) -> Vec<String> {
     fields
         .texts("base_model")
         .unwrap_or_else(|_| {
-            warnings.passed_over(&fields, "base_model", "a text or a list of texts");
+            warnings.ignored(&fields, "base_model", "a string or a list of strings");
             None
         })
         .unwrap_or_default()
@@ -396,7 +396,7 @@ fn sbom(top: &Fields<'_>, warnings: &mut Warnings) -> Option<String> {
     let fields = own_table(top, "sbom", warnings)?;
     let file = later_text(&fields, "file", warnings)?;
     if paths::check(&file).is_err() {
-        warnings.passed_over(&fields, "file", "a path");
+        warnings.ignored(&fields, "file", "a path");
         return None;
     }
     Some(file)

@@ -429,8 +429,8 @@ mod tests {
         assert!(e.contains("`model/` (a package's own)"), "{e}");
         for path in ["Model", "Model/x"] {
             let twins = check_all(&[path]).expect(path);
-            let told = twins.first().map(conflict_message).unwrap_or_default();
-            assert!(told.contains("`model` (a package's own)"), "{twins:?}");
+            let message = twins.first().map(conflict_message).unwrap_or_default();
+            assert!(message.contains("`model` (a package's own)"), "{twins:?}");
         }
         assert_eq!(found(&["model/model", "misc/model", "models", "mode"]), None);
     }
@@ -438,7 +438,10 @@ mod tests {
     #[test]
     fn twins_can_be_told_apart_in_messages() {
         let twins = check_all(&["caf\u{e9}", "cafe\u{301}"]).expect("twins");
-        let told = twins.first().map(conflict_message).unwrap_or_default();
-        assert!(told.contains("`cafe\\u{301}`") && told.contains("`caf\\u{e9}`"), "{told}");
+        let message = twins.first().map(conflict_message).unwrap_or_default();
+        assert!(
+            message.contains("`cafe\\u{301}`") && message.contains("`caf\\u{e9}`"),
+            "{message}"
+        );
     }
 }

@@ -121,8 +121,8 @@ impl Text {
             ItemKind::Pair(value) if item.path == path => Some(value.clone()),
             _ => None,
         });
-        if let Some(place) = pair {
-            self.0.replace_range(place, value);
+        if let Some(range) = pair {
+            self.0.replace_range(range, value);
             return;
         }
         let Some((name, table)) = path.split_last() else { return };
@@ -145,8 +145,8 @@ impl Text {
         match of_table {
             Some(own) => {
                 let last = items.get(own).and_then(|own| own.last());
-                let place = last.map_or_else(|| first_place(&self.0), |item| item.lines.end);
-                self.0.insert_str(place, &line);
+                let offset = last.map_or_else(|| first_place(&self.0), |item| item.lines.end);
+                self.0.insert_str(offset, &line);
             }
             None => {
                 let names: Vec<String> = table.iter().map(|name| key(name)).collect();

@@ -1,6 +1,5 @@
 //! Checks values against the declared inputs and outputs.
 //!
-//! # What
 //! [`CallChecker`] checks the inputs and the outputs of one call of a model: missing and unknown values, element
 //! types, shapes. A symbol means one size, or one whole shape, in all its uses in the call; `*` means any.
 //!
@@ -27,16 +26,16 @@ holdall_core::error::rules! {
     /// An input is not declared, or is given twice.
     pub INPUT_UNKNOWN: Misuse "signature/input-unknown"
         "An input that is given is declared by the model, and given once.";
-    /// The elements of an input have another type.
+    /// The elements of an input do not have the declared type.
     pub INPUT_TYPE: Misuse "signature/input-type"
         "An input has the declared type.";
-    /// An input has another number of dimensions.
+    /// An input does not have the declared number of dimensions.
     pub INPUT_RANK: Misuse "signature/input-rank"
         "An input has as many dimensions as are declared.";
-    /// A dimension of an input has another size.
+    /// A dimension of an input does not have the declared size.
     pub INPUT_SIZE: Misuse "signature/input-size"
         "A dimension of an input has the declared size.";
-    /// A symbol in the shape of an input has another value elsewhere.
+    /// A symbol has different values in the shapes of inputs.
     pub INPUT_SYMBOL: Misuse "signature/input-symbol"
         "A symbol has the same value, a size or a whole shape, in the shapes of all inputs.";
 
@@ -46,16 +45,16 @@ holdall_core::error::rules! {
     /// An output is not declared, or is returned twice.
     pub OUTPUT_UNKNOWN: Malformed "signature/output-unknown"
         "A model returns only declared outputs, each once.";
-    /// The elements of an output have another type.
+    /// The elements of an output do not have the declared type.
     pub OUTPUT_TYPE: Malformed "signature/output-type"
         "An output has the declared type.";
-    /// An output has another number of dimensions.
+    /// An output does not have the declared number of dimensions.
     pub OUTPUT_RANK: Malformed "signature/output-rank"
         "An output has as many dimensions as are declared.";
-    /// A dimension of an output has another size.
+    /// A dimension of an output does not have the declared size.
     pub OUTPUT_SIZE: Malformed "signature/output-size"
         "A dimension of an output has the declared size.";
-    /// A symbol in the shape of an output has another value elsewhere.
+    /// A symbol has different values in the shapes of inputs and outputs.
     pub OUTPUT_SYMBOL: Malformed "signature/output-symbol"
         "A symbol has the same value in the shapes of all outputs as in those of the inputs.";
 }
@@ -67,13 +66,13 @@ pub struct SideRules {
     pub missing: &'static Rule,
     /// A value is not declared, or is given twice.
     pub unknown: &'static Rule,
-    /// The elements have another type.
+    /// The elements do not have the declared type.
     pub ty: &'static Rule,
-    /// The value has another number of dimensions.
+    /// The value does not have the declared number of dimensions.
     pub rank: &'static Rule,
-    /// A dimension has another size.
+    /// A dimension does not have the declared size.
     pub size: &'static Rule,
-    /// A symbol has another value elsewhere.
+    /// A symbol has different values.
     pub symbol: &'static Rule,
 }
 
@@ -120,9 +119,9 @@ impl Side {
     }
 }
 
-/// The shape of one value, for a symbol that means a whole shape.
+/// The shape of one value, as a symbol for a whole shape has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Whole {
+enum WholeShape {
     Plain(Vec<u64>),
     Nested(Vec<Vec<u64>>),
 }
@@ -133,7 +132,7 @@ pub struct CallChecker<'a> {
     /// Each symbol's size, and where it was first used.
     sizes: BTreeMap<&'a str, (u64, String)>,
     /// Each symbol's shape, and where it was first used.
-    shapes: BTreeMap<&'a str, (Whole, String)>,
+    shapes: BTreeMap<&'a str, (WholeShape, String)>,
 }
 
 impl<'a> CallChecker<'a> {
@@ -142,8 +141,7 @@ impl<'a> CallChecker<'a> {
         CallChecker::default()
     }
 
-    /// Compares inputs with the declared ones, and returns all errors. If nothing is declared, there are
-    /// none.
+    /// Compares inputs with the declared ones, and returns all errors. Without declared inputs, any are valid.
     pub fn inputs<'v, N: AsRef<str> + 'v>(
         &mut self,
         declared: &'a [ValueSpec],
@@ -168,9 +166,9 @@ impl<'a> CallChecker<'a> {
         declared: &'a [ValueSpec],
         values: impl IntoIterator<Item = (N, &'v TensorValue)>,
     ) -> Vec<Error> {
-        let mut wrong = Vec::new();
+        let mut errors = Vec::new();
         if declared.is_empty() {
-            return wrong;
+            return errors;
         }
         let (rules, what) = (side.rules(), side.as_str());
         let names = || {
@@ -182,135 +180,135 @@ impl<'a> CallChecker<'a> {
             let name = name.as_ref();
             let shown = name.shown();
             if given.insert(name.to_owned(), ()).is_some() {
-                wrong.push(rules.unknown.broken(format!("{what} `{shown}` is given twice")));
+                errors.push(rules.unknown.broken(format!("{what} `{shown}` is given twice")));
                 continue;
             }
             let Some(spec) = declared.iter().find(|d| d.name == name) else {
                 let e = rules.unknown.broken(format!("there is no {what} `{shown}`"));
-                wrong.push(e.with_hint(names()));
+                errors.push(e.with_hint(names()));
                 continue;
             };
-            self.one(side, spec, value, &mut wrong);
+            self.check_value(side, spec, value, &mut errors);
         }
         for spec in declared.iter().filter(|d| !given.contains_key(&d.name)) {
             let (name, ty) = (spec.name.shown(), spec.ty.as_str());
-            let shape = shown_shape(&spec.shape);
-            wrong.push(
+            let shape = display_shape(&spec.shape);
+            errors.push(
                 rules.missing.broken(format!("{what} `{name}` ({ty}, shape {shape}) is missing")),
             );
         }
-        wrong
+        errors
     }
 
-    fn one(
+    fn check_value(
         &mut self,
         side: Side,
         spec: &'a ValueSpec,
         value: &TensorValue,
-        wrong: &mut Vec<Error>,
+        errors: &mut Vec<Error>,
     ) {
-        let (rules, place) = (side.rules(), value_label(side, spec));
+        let (rules, label) = (side.rules(), value_label(side, spec));
         if let Some(found) = value.ty().filter(|ty| *ty != spec.ty) {
             let (found, wanted) = (found.as_str(), spec.ty.as_str());
-            wrong.push(rules.ty.broken(format!("{place} is {found}, declared as {wanted}")));
+            errors.push(rules.ty.broken(format!("{label} is {found}, declared as {wanted}")));
         }
         match &spec.shape {
             ShapeSpec::Any => {}
             ShapeSpec::Symbol(symbol) => {
-                let whole = whole(value);
+                let whole = whole_shape(value);
                 let (bound, first) = self
                     .shapes
                     .entry(symbol.as_str())
-                    .or_insert_with(|| (whole.clone(), place.clone()));
+                    .or_insert_with(|| (whole.clone(), label.clone()));
                 if *bound != whole {
-                    let (symbol, found) = (symbol.shown(), shown_whole(&whole));
-                    let bound = shown_whole(bound);
-                    wrong.push(rules.symbol.broken(format!(
-                        "{place} has shape {found}, but `{symbol}` is {bound} in {first}"
+                    let (symbol, found) = (symbol.shown(), display_whole(&whole));
+                    let bound = display_whole(bound);
+                    errors.push(rules.symbol.broken(format!(
+                        "{label} has shape {found}, but `{symbol}` is {bound} in {first}"
                     )));
                 }
             }
-            ShapeSpec::Dims(dims) => self.dims(side, &place, dims, value, wrong),
+            ShapeSpec::Dims(dims) => self.check_dims(side, &label, dims, value, errors),
         }
     }
 
-    fn dims(
+    fn check_dims(
         &mut self,
         side: Side,
-        place: &str,
+        label: &str,
         dims: &'a [DimSpec],
         value: &TensorValue,
-        wrong: &mut Vec<Error>,
+        errors: &mut Vec<Error>,
     ) {
         let inner = match value {
             TensorValue::Nested(inner) => inner,
             plain => {
                 let shape = plain.shape().unwrap_or_default();
-                return self.plain(side, place, dims, shape, 0, wrong);
+                return self.check_shape(side, label, dims, shape, 0, errors);
             }
         };
         let Some((outer, rest)) = dims.split_first() else {
-            let e = format!("{place} is a nested tensor, declared as a scalar");
-            return wrong.push(side.rules().rank.broken(e));
+            let e = format!("{label} is a nested tensor, declared as a scalar");
+            return errors.push(side.rules().rank.broken(e));
         };
         let count = u64::try_from(inner.len()).unwrap_or(u64::MAX);
-        self.dim(side, place, 0, outer, count, wrong);
+        self.check_dim(side, label, 0, outer, count, errors);
         for (at, part) in inner.iter().enumerate() {
-            let place = format!("tensor {at} of {place}");
-            self.plain(side, &place, rest, part.shape().unwrap_or_default(), 1, wrong);
+            let label = format!("tensor {at} of {label}");
+            self.check_shape(side, &label, rest, part.shape().unwrap_or_default(), 1, errors);
         }
     }
 
     /// Compares a shape with one entry per dimension; `before` is the number of dimensions taken by a nested
     /// tensor.
-    fn plain(
+    fn check_shape(
         &mut self,
         side: Side,
-        place: &str,
+        label: &str,
         dims: &'a [DimSpec],
         shape: &[u64],
         before: usize,
-        wrong: &mut Vec<Error>,
+        errors: &mut Vec<Error>,
     ) {
         if shape.len() != dims.len() {
             let (found, wanted) = (shape.len(), dims.len());
-            let declared = shown_dims(dims);
-            wrong.push(side.rules().rank.broken(format!(
-                "{place} has {found} dimensions, {shape:?}, declared with {wanted}, {declared}"
+            let declared = display_dims(dims);
+            errors.push(side.rules().rank.broken(format!(
+                "{label} has {found} dimensions, {shape:?}, declared with {wanted}, {declared}"
             )));
             return;
         }
         for (at, (dim, size)) in dims.iter().zip(shape).enumerate() {
-            self.dim(side, place, at.saturating_add(before), dim, *size, wrong);
+            self.check_dim(side, label, at.saturating_add(before), dim, *size, errors);
         }
     }
 
-    fn dim(
+    fn check_dim(
         &mut self,
         side: Side,
-        place: &str,
+        label: &str,
         at: usize,
         dim: &'a DimSpec,
         found: u64,
-        wrong: &mut Vec<Error>,
+        errors: &mut Vec<Error>,
     ) {
         let rules = side.rules();
         match dim {
             DimSpec::Any => {}
             DimSpec::Size(size) if *size == found => {}
-            DimSpec::Size(size) => wrong.push(
+            DimSpec::Size(size) => errors.push(
                 rules
                     .size
-                    .broken(format!("dimension {at} of {place} is {found}, declared as {size}")),
+                    .broken(format!("dimension {at} of {label} is {found}, declared as {size}")),
             ),
             DimSpec::Symbol(symbol) => {
-                let here = || format!("dimension {at} of {place}");
+                let location = || format!("dimension {at} of {label}");
                 let (bound, first) =
-                    self.sizes.entry(symbol.as_str()).or_insert_with(|| (found, here()));
+                    self.sizes.entry(symbol.as_str()).or_insert_with(|| (found, location()));
                 if *bound != found {
-                    let (here, symbol) = (here(), symbol.shown());
-                    wrong.push(rules.symbol.broken(format!(
-                        "{here} is {found}, but `{symbol}` is {bound} in {first}"
+                    let (location, symbol) = (location(), symbol.shown());
+                    errors.push(rules.symbol.broken(format!(
+                        "{location} is {found}, but `{symbol}` is {bound} in {first}"
                     )));
                 }
             }
@@ -318,19 +316,19 @@ impl<'a> CallChecker<'a> {
     }
 }
 
-/// Gives values without names the names of the inputs, in the declared order.
+/// Assigns the names of the declared inputs, in their order, to values without names.
 ///
 /// # Errors
 /// [`POSITION`]
-pub fn in_order(
+pub fn assign_names(
     declared: &[ValueSpec],
     values: Vec<TensorValue>,
 ) -> Result<Vec<(String, TensorValue)>, Error> {
     if values.len() != declared.len() {
         let (found, wanted) = (values.len(), declared.len());
-        let e = POSITION.broken(format!("{found} inputs without names, declared are {wanted}"));
+        let e = POSITION.broken(format!("expected {wanted} inputs, found {found}"));
         return Err(e.with_hint(match declared.is_empty() {
-            true => "the model declares no inputs: name them".to_owned(),
+            true => "the model declares no inputs: pass them by name".to_owned(),
             false => format!("the order is {}", list(declared.iter().map(|d| d.name.shown()))),
         }));
     }
@@ -341,32 +339,32 @@ fn value_label(side: Side, spec: &ValueSpec) -> String {
     format!("{} `{}`", side.as_str(), spec.name.shown())
 }
 
-fn whole(value: &TensorValue) -> Whole {
+fn whole_shape(value: &TensorValue) -> WholeShape {
     match value {
-        TensorValue::Nested(inner) => {
-            Whole::Nested(inner.iter().map(|v| v.shape().unwrap_or_default().to_vec()).collect())
-        }
-        plain => Whole::Plain(plain.shape().unwrap_or_default().to_vec()),
+        TensorValue::Nested(inner) => WholeShape::Nested(
+            inner.iter().map(|v| v.shape().unwrap_or_default().to_vec()).collect(),
+        ),
+        plain => WholeShape::Plain(plain.shape().unwrap_or_default().to_vec()),
     }
 }
 
-fn shown_whole(whole: &Whole) -> String {
+fn display_whole(whole: &WholeShape) -> String {
     match whole {
-        Whole::Plain(shape) => format!("{shape:?}"),
-        Whole::Nested(shapes) => format!("nested {shapes:?}"),
+        WholeShape::Plain(shape) => format!("{shape:?}"),
+        WholeShape::Nested(shapes) => format!("nested {shapes:?}"),
     }
 }
 
 /// Returns a declared shape for people: `*`, `shape`, `[batch, 3]`.
-pub fn shown_shape(shape: &ShapeSpec) -> String {
+pub fn display_shape(shape: &ShapeSpec) -> String {
     match shape {
         ShapeSpec::Any => "*".to_owned(),
         ShapeSpec::Symbol(symbol) => symbol.shown().to_string(),
-        ShapeSpec::Dims(dims) => shown_dims(dims),
+        ShapeSpec::Dims(dims) => display_dims(dims),
     }
 }
 
-fn shown_dims(dims: &[DimSpec]) -> String {
+fn display_dims(dims: &[DimSpec]) -> String {
     let all: Vec<String> = dims
         .iter()
         .map(|dim| match dim {

@@ -39,12 +39,12 @@ impl FileHasher {
     /// [`crate::rules::HASH`], [`CRC32`].
     pub fn check(self, path: &str, sha256: Option<[u8; 32]>, crc: Option<u32>) -> Result<()> {
         let (hash, found) = self.finish();
-        if let Some(said) = sha256.filter(|said| *said != hash) {
-            return Err(wrong_hash(path, &said, &hash));
+        if let Some(expected) = sha256.filter(|expected| *expected != hash) {
+            return Err(wrong_hash(path, &expected, &hash));
         }
-        match crc.filter(|said| *said != found) {
-            Some(said) => Err(CRC32.broken(format!(
-                "the CRC-32 of `{}` is {found:#010x}, the zip says {said:#010x}",
+        match crc.filter(|expected| *expected != found) {
+            Some(expected) => Err(CRC32.broken(format!(
+                "the CRC-32 of `{}` is {found:#010x}, the zip says {expected:#010x}",
                 path.shown()
             ))),
             None => Ok(()),

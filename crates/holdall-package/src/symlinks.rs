@@ -129,7 +129,7 @@ mod tests {
             ("C:x", "not a path"),
             ("\0", "not a path"),
         ] {
-            assert!(to(out).is_err_and(|said| said.contains(what)), "{out:?}");
+            assert!(to(out).is_err_and(|reason| reason.contains(what)), "{out:?}");
         }
         assert_eq!(target_path("link", "b"), Err("is a link, and in no folder"));
     }

@@ -154,7 +154,7 @@ pub fn strings(bytes: &[u8], count: u64, limits: &Limits) -> Result<Vec<String>>
         return Err(STRINGS.broken("`data` is not a list"));
     };
     if data.len() as u64 != count {
-        return Err(STRINGS.broken(format!("{} texts, the shape has {count}", data.len())));
+        return Err(STRINGS.broken(format!("{} strings, the shape has {count}", data.len())));
     }
     let text = |value: Value| match value {
         Value::String(text) => Ok(text),

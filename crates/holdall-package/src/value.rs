@@ -200,7 +200,7 @@ impl TensorValue {
             }
             _ => {
                 let found = data.len();
-                Err(VALUE.broken(format!("{found} texts for shape {shape:?}")))
+                Err(VALUE.broken(format!("{found} strings for shape {shape:?}")))
             }
         }
     }

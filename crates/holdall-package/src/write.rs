@@ -82,7 +82,7 @@ pub(super) fn value(value: &Value) -> String {
         Value::Table(table) if table.is_empty() => String::from("{}"),
         Value::Table(table) => {
             let pairs =
-                table.iter().map(|(name, of)| format!("{} = {}", key(name), self::value(of)));
+                table.iter().map(|(name, value)| format!("{} = {}", key(name), self::value(value)));
             format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
         }
     }
@@ -186,7 +186,8 @@ pub(super) fn option(value: &OptionValue) -> String {
         OptionValue::Array(all) => list(all.iter().map(option)),
         OptionValue::Table(all) if all.is_empty() => String::from("{}"),
         OptionValue::Table(all) => {
-            let pairs = all.iter().map(|(name, of)| format!("{} = {}", key(name), option(of)));
+            let pairs =
+                all.iter().map(|(name, value)| format!("{} = {}", key(name), option(value)));
             format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
         }
     }

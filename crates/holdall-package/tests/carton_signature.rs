@@ -1,7 +1,7 @@
 //! Checks values against declared inputs and outputs.
 
 use holdall_core::Error;
-use holdall_package::signature::{CallChecker, in_order};
+use holdall_package::signature::{CallChecker, assign_names};
 use holdall_package::{DimSpec, ShapeSpec, TensorValue, ValueSpec, ValueType};
 
 /// Parses a declared shape: `*`, `=s` (a symbol for the whole shape) or `n 3 *`.
@@ -138,9 +138,9 @@ fn sizes_inside_nested_values_are_held_one_by_one() {
 #[test]
 fn inputs_without_names_take_those_declared() {
     let declared = [spec("x", "*"), spec("y", "*")];
-    let named = in_order(&declared, vec![value(&[1]), value(&[2])]).unwrap();
+    let named = assign_names(&declared, vec![value(&[1]), value(&[2])]).unwrap();
     assert_eq!(named[1], ("y".to_owned(), value(&[2])));
-    let e = in_order(&declared, vec![value(&[1])]).unwrap_err();
+    let e = assign_names(&declared, vec![value(&[1])]).unwrap_err();
     assert_eq!((e.code(), e.hint()), ("signature/position", Some("the order is x, y")));
 }
 

@@ -1,6 +1,6 @@
 //! Arrow's C data interface: converts arrays that the Python half describes to the structs that
-//! Arrow consumers take, and takes batches from those of other programs. One of the files of this crate with `unsafe`, with `memory.rs` and
-//! `numpy.rs`.
+//! Arrow consumers take, and takes batches from those of other programs. One of the files of this crate with `unsafe`,
+//! with `memory.rs` and `numpy.rs`.
 //!
 //! An exported struct is released by its last owner: a consumer, which may also move a child out
 //! of its parent, or the capsule if no consumer took it. `release` is null afterwards.
@@ -72,7 +72,7 @@ struct CStream {
 /// Structs that a function releases, with their memory in `private_data`; dropping a struct calls
 /// the function unless it was called.
 macro_rules! released {
-    ($($name:ident by $release:ident of $kept:ty),*) => {$(
+    ($($name:ident by $release:ident keeping $kept:ty),*) => {$(
         impl Drop for $name {
             fn drop(&mut self) {
                 if let Some(release) = self.release {
@@ -97,9 +97,9 @@ macro_rules! released {
 }
 
 released!(
-    CSchema by release_schema of ExportedMemory<CSchema>,
-    CArray by release_array of ExportedMemory<CArray>,
-    CStream by release_stream of Batches
+    CSchema by release_schema keeping ExportedMemory<CSchema>,
+    CArray by release_array keeping ExportedMemory<CArray>,
+    CStream by release_stream keeping Batches
 );
 
 /// A buffer of a column.
@@ -348,7 +348,7 @@ unsafe fn batches<'a>(stream: *mut CStream) -> Option<&'a mut Batches> {
 unsafe extern "C" fn get_schema(stream: *mut CStream, out: *mut CSchema) -> c_int {
     // SAFETY: the interface requires consumers to pass a valid stream.
     let Some(batches) = (unsafe { batches(stream) }) else { return FAILED };
-    match batches.make(|_, of| schema(&of.field)) {
+    match batches.make(|_, batches| schema(&batches.field)) {
         // SAFETY: uninitialized memory of the consumer.
         Ok(made) => unsafe { out.write(made) },
         Err(status) => return status,
@@ -359,8 +359,8 @@ unsafe extern "C" fn get_schema(stream: *mut CStream, out: *mut CSchema) -> c_in
 unsafe extern "C" fn get_next(stream: *mut CStream, out: *mut CArray) -> c_int {
     // SAFETY: as above.
     let Some(batches) = (unsafe { batches(stream) }) else { return FAILED };
-    let made = batches.make(|py, of| {
-        let Some(next) = &of.next else { return Ok(None) };
+    let made = batches.make(|py, batches| {
+        let Some(next) = &batches.next else { return Ok(None) };
         let batch = next.bind(py).call0()?;
         if batch.is_none() { Ok(None) } else { array(&batch).map(Some) }
     });
@@ -377,7 +377,7 @@ unsafe extern "C" fn get_next(stream: *mut CStream, out: *mut CArray) -> c_int {
 unsafe extern "C" fn get_last_error(stream: *mut CStream) -> *const c_char {
     // SAFETY: as above; the text is valid until the stream is released.
     let batches = unsafe { batches(stream) };
-    batches.and_then(|of| of.error.as_ref()).map_or(null(), |text| text.as_ptr())
+    batches.and_then(|state| state.error.as_ref()).map_or(null(), |text| text.as_ptr())
 }
 
 const SCHEMA: &CStr = c"arrow_schema";
@@ -395,30 +395,30 @@ pub(crate) fn arrow_schema(py: Python<'_>, field: Field) -> PyResult<Bound<'_, P
 pub(crate) fn arrow_views(py: Python<'_>, requested: &Bound<'_, PyAny>) -> PyResult<bool> {
     // SAFETY: an object, and a static name; if the object is not such a capsule, the result is
     // null and an exception is set.
-    let of = unsafe { ffi::PyCapsule_GetPointer(requested.as_ptr(), SCHEMA.as_ptr()) };
+    let schema = unsafe { ffi::PyCapsule_GetPointer(requested.as_ptr(), SCHEMA.as_ptr()) };
     // SAFETY: a struct of the interface, which the consumer does not change during the call.
-    match unsafe { of.cast::<CSchema>().as_ref() } {
+    match unsafe { schema.cast::<CSchema>().as_ref() } {
         // SAFETY: as above.
-        Some(of) => Ok(unsafe { has_views(of) }),
+        Some(schema) => Ok(unsafe { has_views(schema) }),
         None => Err(PyErr::fetch(py)),
     }
 }
 
 /// # Safety
-/// `of` must be a valid struct with valid children that no other code changes at the same time.
-unsafe fn has_views(of: &CSchema) -> bool {
-    if of.release.is_none() {
+/// `schema` must be a valid struct with valid children that no other code changes at the same time.
+unsafe fn has_views(schema: &CSchema) -> bool {
+    if schema.release.is_none() {
         return false;
     }
     // SAFETY: a struct that is not released has a format, which is a text that ends with a zero.
-    let format = unsafe { CStr::from_ptr(of.format) }.to_bytes();
-    let mut children = (0..of.n_children as usize).map(|at| {
+    let format = unsafe { CStr::from_ptr(schema.format) }.to_bytes();
+    let mut children = (0..schema.n_children as usize).map(|at| {
         // SAFETY: the struct has that many children.
-        unsafe { (*of.children.add(at)).as_ref() }
+        unsafe { (*schema.children.add(at)).as_ref() }
     });
     // SAFETY: the caller's promise.
     matches!(format, b"vu" | b"vz")
-        || children.any(|of| of.is_some_and(|of| unsafe { has_views(of) }))
+        || children.any(|schema| schema.is_some_and(|schema| unsafe { has_views(schema) }))
 }
 
 /// Returns a type and its elements, for `__arrow_c_array__`.
@@ -459,13 +459,13 @@ fn take<'py, T>(
 ) -> PyResult<T> {
     // SAFETY: an object, and a static name; if the object is not such a capsule, the result is null and an exception is
     // set.
-    let of = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()) };
-    if of.is_null() {
+    let pointer = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()) };
+    if pointer.is_null() {
         return Err(PyErr::fetch(capsule.py()));
     }
-    // SAFETY: capsules of this name contain such a struct; with the GIL, no other code uses it. The struct that stays in
-    // the capsule is released.
-    Ok(unsafe { take(of.cast()) })
+    // SAFETY: capsules of this name contain such a struct; with the GIL, no other code uses it. The struct that stays
+    // in the capsule is released.
+    Ok(unsafe { take(pointer.cast()) })
 }
 
 /// Returns a batch from its schema and its columns, as `__arrow_c_array__` returns them.
@@ -520,18 +520,18 @@ impl Iterator for GivenBatches {
 
 fn capsule<'py, T>(
     py: Python<'py>,
-    of: T,
+    value: T,
     name: &'static CStr,
     destructor: unsafe extern "C" fn(*mut ffi::PyObject),
 ) -> PyResult<Bound<'py, PyAny>> {
-    let of = Box::into_raw(Box::new(of));
+    let value = Box::into_raw(Box::new(value));
     // SAFETY: the pointer is not null and the name is static.
-    let made = unsafe { ffi::PyCapsule_New(of.cast(), name.as_ptr(), Some(destructor)) };
+    let made = unsafe { ffi::PyCapsule_New(value.cast(), name.as_ptr(), Some(destructor)) };
     // SAFETY: a new reference, or null with an exception set.
     let made = unsafe { Bound::from_owned_ptr_or_err(py, made) };
     if made.is_err() {
         // SAFETY: no other code has the pointer, which came from a box of this type.
-        drop(unsafe { Box::from_raw(of) });
+        drop(unsafe { Box::from_raw(value) });
     }
     made
 }
@@ -540,9 +540,9 @@ unsafe extern "C" fn drop_capsule<T>(capsule: *mut ffi::PyObject) {
     // SAFETY: Python passes the capsule that is being destroyed; its name never changes, and its
     // pointer is the original one. A struct that a consumer moved out is already released.
     unsafe {
-        let of = ffi::PyCapsule_GetPointer(capsule, ffi::PyCapsule_GetName(capsule)).cast::<T>();
-        if !of.is_null() {
-            drop(Box::from_raw(of));
+        let value = ffi::PyCapsule_GetPointer(capsule, ffi::PyCapsule_GetName(capsule)).cast::<T>();
+        if !value.is_null() {
+            drop(Box::from_raw(value));
         }
     }
 }

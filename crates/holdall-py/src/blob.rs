@@ -60,11 +60,11 @@ impl NativeBlob {
 
     /// Returns the bytes of the first of the runs at these positions, as many as are read
     /// together: views if the file is mapped.
-    fn some(&self, py: Python<'_>, places: Picked) -> PyResult<Vec<Buffer>> {
+    fn some(&self, py: Python<'_>, indices: Picked) -> PyResult<Vec<Buffer>> {
         let blob = self.get(py)?;
         let found = py.detach(|| {
             let (mut out, mut len) = (Vec::new(), 0);
-            for run in runs(blob, &places) {
+            for run in runs(blob, &indices) {
                 match run {
                     // The error is raised when that run is the first one.
                     Err(_) if !out.is_empty() => break,
@@ -85,7 +85,7 @@ impl NativeBlob {
     fn texts<'py>(
         &self,
         py: Python<'py>,
-        places: Picked,
+        indices: Picked,
         json: bool,
         some: bool,
     ) -> PyResult<Bound<'py, PyList>> {
@@ -95,8 +95,8 @@ impl NativeBlob {
         let most = most.min(file.limits().decoded_len);
         let mut left = most;
         let out = PyList::empty(py);
-        let mut runs = runs(blob, &places);
-        for (since, index) in places.listed().into_iter().enumerate() {
+        let mut runs = runs(blob, &indices);
+        for (since, index) in indices.listed().into_iter().enumerate() {
             let found = py.detach(|| text(blob, runs.next(), index, json));
             let run = match found {
                 Err(_) if some && since > 0 => break,
@@ -122,11 +122,11 @@ impl NativeBlob {
 /// together.
 fn runs<'b>(
     blob: &'b Blob,
-    places: &Picked,
+    indices: &Picked,
 ) -> Box<dyn Iterator<Item = Result<Bytes>> + Send + 'b> {
-    match places {
+    match indices {
         Picked::Range(range) => Box::new(range.clone().map(|index| blob.bytes(index))),
-        Picked::At(places) => Box::new(blob.at(places.clone())),
+        Picked::At(indices) => Box::new(blob.at(indices.clone())),
     }
 }
 

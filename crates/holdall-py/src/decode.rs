@@ -168,8 +168,8 @@ impl<'py> Decode<'_, 'py> {
 
     fn slot<'b>(&self, bytes: &'b [u8], start: u64, ty: TypeId) -> Result<&'b [u8]> {
         let end = start.saturating_add(self.schema.extent(ty)?.size);
-        let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let found = bytes.get(place(start)..place(end));
+        let to_usize = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let found = bytes.get(to_usize(start)..to_usize(end));
         found.ok_or_else(|| LENGTH.broken(format!("a part leaves {} bytes", bytes.len())))
     }
 }

@@ -29,11 +29,11 @@ pub(crate) fn declared(py: Python<'_>, all: Vec<Declared<'_>>) -> PyResult<Vec<V
     all.into_iter().map(one).collect()
 }
 
-fn dimension(of: &Bound<'_, PyAny>) -> PyResult<DimSpec> {
-    match of.cast::<PyString>() {
+fn dimension(dimension: &Bound<'_, PyAny>) -> PyResult<DimSpec> {
+    match dimension.cast::<PyString>() {
         Ok(text) if text.to_str()? == "*" => Ok(DimSpec::Any),
         Ok(text) => Ok(DimSpec::Symbol(text.to_str()?.to_owned())),
-        Err(_) => Ok(DimSpec::Size(of.extract()?)),
+        Err(_) => Ok(DimSpec::Size(dimension.extract()?)),
     }
 }
 
@@ -74,9 +74,9 @@ pub(crate) fn shown((name, description, inputs, outputs): Shown) -> Example {
 }
 
 /// Converts options of a runner: any values that TOML supports.
-pub(crate) fn options(of: &Bound<'_, PyDict>) -> PyResult<Vec<(String, OptionValue)>> {
+pub(crate) fn options(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, OptionValue)>> {
     let mut out = Vec::new();
-    for (key, value) in of {
+    for (key, value) in options {
         let key: String = key.extract()?;
         let value = option(&key, &value)?;
         out.push((key, value));
@@ -102,7 +102,7 @@ fn option(key: &str, value: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
         time
     } else {
         let message = format!(
-            "the option {key:?} is a number, a text, a bool, a date or time, or a list or dict of such"
+            "the option {key:?} is a number, a string, a bool, a date or time, or a list or dict of such"
         );
         return Err(misuse(value.py(), "python/option", &message, None));
     })

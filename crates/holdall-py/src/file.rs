@@ -465,23 +465,23 @@ impl NativeFile {
         let objects = buffers.iter().map(|b| Bound::new(py, b.clone()));
         let objects = objects.collect::<PyResult<Vec<_>>>()?;
         // If all buffers are contiguous, no two tensors share their bytes.
-        let starts = || loaded.places.iter().map(|place| (place.buffer, place.range.start));
+        let starts = || loaded.ranges.iter().map(|range| (range.buffer, range.range.start));
         let rise = starts().zip(starts().skip(1)).all(|(a, b)| a < b);
         let mut seen = (!rise).then(std::collections::HashMap::new);
         let mut types = ElementTypes::new();
         let (out, mut rest) = (PyDict::new(py), Vec::new());
-        let mut places = loaded.places.iter();
+        let mut ranges = loaded.ranges.iter();
         for (at, t) in loaded.tensors.iter().enumerate() {
             for c in t.components() {
-                let Some(place) = places.next() else { break };
+                let Some(range) = ranges.next() else { break };
                 if c.role != Role::Data {
                     continue;
                 }
-                let (start, buffer) = (place.range.start, &objects[place.buffer]);
+                let (start, buffer) = (range.range.start, &objects[range.buffer]);
                 let element_type = types.get(py, c.dtype, c.logical_type.as_ref())?;
                 let name = PyString::new(py, t.name());
-                let first = match (place.range.is_empty(), &mut seen) {
-                    (false, Some(seen)) => *seen.entry((place.buffer, start)).or_insert(at),
+                let first = match (range.range.is_empty(), &mut seen) {
+                    (false, Some(seen)) => *seen.entry((range.buffer, start)).or_insert(at),
                     _ => at,
                 };
                 let of_first = loaded.tensors.get(first).filter(|_| share && first != at);
@@ -490,7 +490,7 @@ impl NativeFile {
                     rest.push(t.name().to_owned());
                     continue;
                 }
-                let address = buffers[place.buffer].start().wrapping_add(start);
+                let address = buffers[range.buffer].start().wrapping_add(start);
                 let is_aligned = address.is_multiple_of(c.dtype.width() as usize);
                 let copy = !is_aligned || (first != at && !share);
                 let array = match arrays && !copy {

@@ -9,25 +9,25 @@ use std::collections::HashMap;
 /// The types that a type consists of: the parts come first, the type itself is last.
 pub(crate) struct Table {
     order: Vec<TypeId>,
-    places: HashMap<TypeId, usize>,
+    indices: HashMap<TypeId, usize>,
 }
 
 impl Table {
     /// Returns the table for `root`.
     pub(crate) fn from_type(schema: &Schema, root: TypeId) -> Table {
-        let mut table = Table { order: Vec::new(), places: HashMap::new() };
+        let mut table = Table { order: Vec::new(), indices: HashMap::new() };
         table.add(schema, root);
         table
     }
 
     /// Returns the index of a type in the table; the last index if it is missing.
     pub(crate) fn index_of(&self, ty: TypeId) -> usize {
-        self.places.get(&ty).copied().unwrap_or(self.order.len() - 1)
+        self.indices.get(&ty).copied().unwrap_or(self.order.len() - 1)
     }
 
     /// Adds a type once, however often it is used; a schema has at most 256 levels.
     fn add(&mut self, schema: &Schema, ty: TypeId) {
-        if self.places.contains_key(&ty) {
+        if self.indices.contains_key(&ty) {
             return;
         }
         match &schema.ty(ty).kind {
@@ -36,7 +36,7 @@ impl Table {
             Kind::Union(union) => union.variants.iter().for_each(|v| self.add(schema, v.ty)),
             _ => {}
         }
-        self.places.insert(ty, self.order.len());
+        self.indices.insert(ty, self.order.len());
         self.order.push(ty);
     }
 

@@ -17,8 +17,8 @@
 //! Long work runs on its own thread without the GIL. The calling thread wakes every 50 ms to check for signals
 //! and to report progress; both can cancel, through the `Work` that the library checks anyway.
 //!
-//! Reports are passed as plain data (`holdall/src/plain/`); the Python half makes classes from the dicts, and knows only the
-//! fields that it renames.
+//! Reports are passed as plain data (`holdall/src/plain/`); the Python half makes classes from the dicts, and knows
+//! only the fields that it renames.
 #![deny(unsafe_code)]
 
 mod append;

@@ -46,11 +46,11 @@ impl Loading<'_> {
     #[cfg(unix)]
     fn runners(&self) -> Result<holdall_run::Runners> {
         use holdall_run::{Config, Program, Runners};
-        let all = |runners: Runners, of: &[(String, Vec<OsString>)]| {
+        let all = |runners: Runners, commands: &[(String, Vec<OsString>)]| {
             let program = |(name, command): &(String, Vec<OsString>)| {
                 Program::new(name.as_str(), command.iter().cloned())
             };
-            of.iter().map(program).fold(runners, Runners::with)
+            commands.iter().map(program).fold(runners, Runners::with)
         };
         let mut runners = all(Runners::default(), &self.own_runners);
         // An engine in this process could not be ended after the time limit.

@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 /// The attribute that names a type of ml_dtypes.
 const DTYPE: &str = "numpy.dtype";
 /// What the names of these attributes begin with; the last one is of arrays whose elements are not
-/// stored row by row.
+/// stored in row-major order.
 const PREFIXES: [&str; 5] = ["numpy.", "scipy.", "torch.layout", "torch.block", "strides"];
 
 /// Returns NumPy's type of a tensor whose elements are stored as numbers of another type.

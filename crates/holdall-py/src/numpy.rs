@@ -41,8 +41,8 @@ pub(crate) fn array<'py>(
     }
     let data = memory.as_ptr().wrapping_add(start).cast::<c_void>();
     let flags = if memory.is_writable() { ALIGNED | WRITEABLE } else { ALIGNED };
-    let of = ndarray(py).ok()?.as_ptr().cast();
-    // SAFETY: `of` is the type of arrays, and `dtype` is a NumPy dtype, whose item size was
+    let array_type = ndarray(py).ok()?.as_ptr().cast();
+    // SAFETY: `array_type` is the type of arrays, and `dtype` is a NumPy dtype, whose item size was
     // compared with `width`; the call takes over a reference to it. `dims` has as many items as
     // stated, and memory from `data` on has as many bytes as they require, which are valid as
     // long as `buffer`. NumPy computes the strides.
@@ -50,7 +50,8 @@ pub(crate) fn array<'py>(
         let dtype = dtype.clone().into_ptr();
         let rank = shape.len() as c_int;
         let none = std::ptr::null_mut::<ffi::PyObject>();
-        let made = (functions.new)(of, dtype, rank, dims.as_ptr(), none.cast(), data, flags, none);
+        let made =
+            (functions.new)(array_type, dtype, rank, dims.as_ptr(), none.cast(), data, flags, none);
         Bound::from_owned_ptr_or_opt(py, made)
     };
     let Some(made) = made else {

@@ -42,8 +42,8 @@ impl PackOptions<'_> {
     fn recipe(
         self,
         py: Python<'_>,
-        follow: SymlinkPolicy,
-        take: FileSelection,
+        symlinks: SymlinkPolicy,
+        selection: FileSelection,
     ) -> PyResult<Recipe> {
         let mut recipe = Recipe::new();
         recipe.name = self.name;
@@ -63,7 +63,7 @@ impl PackOptions<'_> {
             self.self_tests.map(|all| all.into_iter().map(describe::tested).collect());
         recipe.examples = self.examples.map(|all| all.into_iter().map(describe::shown).collect());
         recipe.from_toml = self.from_toml;
-        (recipe.follow, recipe.take) = (follow, take);
+        (recipe.symlinks, recipe.selection) = (symlinks, selection);
         Ok(recipe)
     }
 }
@@ -71,13 +71,13 @@ impl PackOptions<'_> {
 /// Creates a package of a folder or a model's file, next to it unless `to` is given. Returns its
 /// path, its report, and warnings about the model.
 #[pyfunction]
-#[pyo3(signature = (model, to, said, tensors, misc, compress, follow_links, all_files, overwrite, progress))]
+#[pyo3(signature = (model, to, description, tensors, misc, compress, follow_links, all_files, overwrite, progress))]
 #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
 pub(crate) fn pack<'py>(
     py: Python<'py>,
     model: PathBuf,
     to: Option<PathBuf>,
-    said: PackOptions<'py>,
+    description: PackOptions<'py>,
     tensors: Vec<(String, Bound<'py, PyAny>)>,
     misc: Vec<(String, PathBuf)>,
     compress: Option<&str>,
@@ -95,10 +95,10 @@ pub(crate) fn pack<'py>(
             return Err(misuse(py, "python/option", &message, None));
         }
     };
-    let follow = if follow_links { SymlinkPolicy::All } else { SymlinkPolicy::Inside };
-    let take = if all_files { FileSelection::All } else { FileSelection::Usual };
+    let symlinks = if follow_links { SymlinkPolicy::All } else { SymlinkPolicy::Inside };
+    let selection = if all_files { FileSelection::All } else { FileSelection::Usual };
     let to = to.unwrap_or_else(|| package_path(&model));
-    let recipe = said.recipe(py, follow, take)?;
+    let recipe = description.recipe(py, symlinks, selection)?;
     let Prepared { packer, mut warnings, undeclared, .. } =
         py.detach(|| recipe.prepare(&model)).raise(py)?;
     let mut packer = packer.with_packing(packing);
@@ -131,11 +131,11 @@ pub(crate) fn shrink<'py>(
     overwrite: bool,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let of = package.get(py)?;
+    let package_ref = package.get(py)?;
     let policy = package.policy();
     let prepare = || {
         FileSink::check(&to, overwrite)?;
-        let mut shrink = Shrink::new(&of, &policy);
+        let mut shrink = Shrink::new(&package_ref, &policy);
         for (path, url) in &links {
             shrink = shrink.with_link(path, url)?;
         }
@@ -145,14 +145,14 @@ pub(crate) fn shrink<'py>(
                 shrink = shrink.with_template(path, template)?;
             }
         }
-        if of.hash().is_none() {
+        if package_ref.hash().is_none() {
             let e = PART.broken("there is no `MANIFEST`, which has the hashes of files");
-            return Err(e.with_hint("pack the folder first").in_source(of.name()));
+            return Err(e.with_hint("pack the folder first").in_source(package_ref.name()));
         }
         if shrink.linked().is_empty() {
             let e = PART.broken("no file of the package is chosen");
             let hint = "choose with links={path: url} or base_url=, and see at_least";
-            return Err(e.with_hint(hint).in_source(of.name()));
+            return Err(e.with_hint(hint).in_source(package_ref.name()));
         }
         Ok(shrink)
     };
@@ -176,10 +176,10 @@ pub(crate) fn fetch<'py>(
     overwrite: bool,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let of = package.get(py)?;
+    let package_ref = package.get(py)?;
     let report = run_with(py, u64::MAX, None, progress, |work| {
         let fetcher = package.fetcher()?.with_work(work);
-        links::embed_links(&of, &fetcher, &to, overwrite)
+        links::embed_links(&package_ref, &fetcher, &to, overwrite)
     })?;
     plain::shown(py, &report)
 }

@@ -92,9 +92,9 @@ impl NativePackage {
 #[pymethods]
 impl NativePackage {
     /// Opens a package: a file, an unpacked folder, or an address; for a folder without
-    /// `carton.toml`, `said` describes how to run its model.
+    /// `carton.toml`, `description` describes how to run its model.
     #[staticmethod]
-    #[pyo3(signature = (path, io, check, limits, allow, stores, cache, offline, said))]
+    #[pyo3(signature = (path, io, check, limits, allow, stores, cache, offline, description))]
     #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
     fn open(
         py: Python<'_>,
@@ -106,12 +106,12 @@ impl NativePackage {
         stores: BTreeMap<String, String>,
         cache: Option<PathBuf>,
         offline: bool,
-        said: Option<Folder<'_>>,
+        description: Option<Folder<'_>>,
     ) -> PyResult<NativePackage> {
         let mut remote = Remote::new(py, &allow, stores, cache, offline)?;
         let options = remote.apply(options::open(py, io, check, limits)?, &path);
         let (at, with) = (path.clone(), options.clone());
-        let recipe = said.map(|said| said.recipe(py, &options)).transpose()?;
+        let recipe = description.map(|description| description.recipe(py, &options)).transpose()?;
         let package = run_apart(py, far(&path), move || match recipe {
             Some(recipe) => recipe.open(&at).map(|(package, _)| package),
             None => Package::open_with(&at, &with),
@@ -184,14 +184,14 @@ impl NativePackage {
         let package = self.get(py)?;
         let out = PyList::empty(py);
         for file in package.files() {
-            let place = match file.place {
+            let place = match file.location {
                 FileLocation::Zip => "zip",
                 FileLocation::Disk => "disk",
                 _ => "links",
             };
-            let urls = file.sha256.and_then(|of| {
+            let urls = file.sha256.and_then(|sha256| {
                 let mut rows = package.links().urls.iter();
-                rows.find(|(sha256, _)| *sha256 == of).map(|(_, urls)| urls)
+                rows.find(|(other, _)| *other == sha256).map(|(_, urls)| urls)
             });
             let urls = PyTuple::new(py, urls.map_or(&[][..], Vec::as_slice))?;
             let sha256 = file.sha256.as_ref().map(hex);

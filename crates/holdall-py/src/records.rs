@@ -67,19 +67,19 @@ impl NativeRecords {
     fn each(
         &self,
         py: Python<'_>,
-        places: Picked,
+        indices: Picked,
         part: Option<&Accessor>,
         mut with: impl FnMut(&Record<'_>) -> PyResult<()>,
     ) -> PyResult<()> {
         let records = self.get(py)?;
-        let mut all = match places {
+        let mut all = match indices {
             Picked::Range(range) if range.end.saturating_sub(range.start) != 1 => {
                 All::Range(records.iter(range).raise(py)?)
             }
-            places => {
+            indices => {
                 let whole = records.accessor("").raise(py)?;
                 let parts = std::iter::once(part.cloned().unwrap_or(whole));
-                All::At(records.at(places.listed()).with_parts(parts))
+                All::At(records.at(indices.listed()).with_parts(parts))
             }
         };
         let mut since = 0;
@@ -164,11 +164,11 @@ impl NativeRecords {
 
     /// Returns the records at these positions, or their member at a path, as Python objects;
     /// `make` creates arrays, times and JSON values.
-    #[pyo3(signature = (places, path, make))]
+    #[pyo3(signature = (indices, path, make))]
     fn values<'py>(
         &self,
         py: Python<'py>,
-        places: Picked,
+        indices: Picked,
         path: Option<&str>,
         make: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyList>> {
@@ -176,7 +176,7 @@ impl NativeRecords {
         let part = path.map(|path| records.accessor(path)).transpose().raise(py)?;
         let left = Cell::new(records.limits().decoded_len);
         let out = PyList::empty(py);
-        self.each(py, places, part.as_ref(), |record| {
+        self.each(py, indices, part.as_ref(), |record| {
             let found = match &part {
                 Some(part) => record.part(part).raise(py)?,
                 None => Some(record.clone()),
@@ -193,13 +193,13 @@ impl NativeRecords {
         &self,
         py: Python<'py>,
         path: &str,
-        places: Picked,
+        indices: Picked,
     ) -> PyResult<Bound<'py, PyList>> {
         let records = self.get(py)?;
         let part = records.accessor(path).raise(py)?;
         let is_bytes = matches!(records.schema().ty(part.ty()).kind, Kind::Bytes);
-        let column = run(py, self.bytes_of(py, places.len())?, |work| {
-            Ok(records.gather(&[path.parse()?], &places.chosen(), &work)?.pop())
+        let column = run(py, self.bytes_of(py, indices.len())?, |work| {
+            Ok(records.gather(&[path.parse()?], &indices.chosen(), &work)?.pop())
         })?;
         let Some(Gathered { len, there, values, .. }) = column else {
             return Ok(PyList::empty(py));
@@ -273,10 +273,10 @@ impl NativeRecords {
     }
 
     /// Returns these positions sorted by members, as int64.
-    fn order(&self, py: Python<'_>, places: Picked, members: Vec<String>) -> PyResult<Buffer> {
+    fn order(&self, py: Python<'_>, indices: Picked, members: Vec<String>) -> PyResult<Buffer> {
         let records = self.get(py)?;
-        let found = run(py, self.bytes_of(py, places.len())?, |work| {
-            let order = records.sorted(&members, &places.chosen(), &work)?;
+        let found = run(py, self.bytes_of(py, indices.len())?, |work| {
+            let order = records.sorted(&members, &indices.chosen(), &work)?;
             Ok(order.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>())
         });
         found.map(|out| Buffer::frozen(out.into()))
@@ -287,13 +287,13 @@ impl NativeRecords {
     fn groups(
         &self,
         py: Python<'_>,
-        places: Picked,
+        indices: Picked,
         members: Vec<String>,
         aggregates: Vec<String>,
     ) -> PyResult<Vec<GroupRow>> {
         let records = self.get(py)?;
-        run(py, self.bytes_of(py, places.len())?, |work| {
-            let groups = records.counted(&members, &aggregates, &places.chosen(), &work)?;
+        run(py, self.bytes_of(py, indices.len())?, |work| {
+            let groups = records.counted(&members, &aggregates, &indices.chosen(), &work)?;
             let all = groups.finish().into_iter();
             Ok(all.map(|group| (group.values, group.count, group.aggregates)).collect())
         })
@@ -304,7 +304,7 @@ impl NativeRecords {
     fn export(
         &self,
         py: Python<'_>,
-        places: Vec<u64>,
+        indices: Vec<u64>,
         member: &str,
         folder: PathBuf,
         names: Option<&str>,
@@ -318,7 +318,7 @@ impl NativeRecords {
             }
             let mut out = Vec::new();
             let parts: Vec<Accessor> = export.parts().cloned().collect();
-            for record in records.at(places).with_parts(parts) {
+            for record in records.at(indices).with_parts(parts) {
                 out.push(export.add(&record?)?);
                 look(&work, out.len())?;
             }
@@ -327,30 +327,30 @@ impl NativeRecords {
     }
 
     /// Returns the members at these paths, each as a column; with `as_views` strings are views.
-    #[pyo3(signature = (paths, places, as_views=false))]
+    #[pyo3(signature = (paths, indices, as_views=false))]
     fn gather(
         &self,
         py: Python<'_>,
         paths: Vec<String>,
-        places: Picked,
+        indices: Picked,
         as_views: bool,
     ) -> PyResult<Vec<NativeColumn>> {
         let records = self.get(py)?;
-        let columns = run(py, self.bytes_of(py, places.len())?, |work| {
+        let columns = run(py, self.bytes_of(py, indices.len())?, |work| {
             let paths = paths.iter().map(|path| path.parse()).collect::<Result<Vec<_>>>()?;
             match as_views {
-                true => records.gather_views(&paths, &places.chosen(), &work),
-                false => records.gather(&paths, &places.chosen(), &work),
+                true => records.gather_views(&paths, &indices.chosen(), &work),
+                false => records.gather(&paths, &indices.chosen(), &work),
             }
         })?;
         Ok(columns.into_iter().map(|column| NativeColumn(Mutex::new(Some(column)))).collect())
     }
 
     /// Returns a bit for each record, set if it has the member; `None` if all have it.
-    fn presence(&self, py: Python<'_>, path: &str, places: Picked) -> PyResult<Option<Buffer>> {
+    fn presence(&self, py: Python<'_>, path: &str, indices: Picked) -> PyResult<Option<Buffer>> {
         let records = self.get(py)?;
-        let found = run(py, self.bytes_of(py, places.len())?, |work| {
-            records.gather_presence(&path.parse()?, &places.chosen(), &work)
+        let found = run(py, self.bytes_of(py, indices.len())?, |work| {
+            records.gather_presence(&path.parse()?, &indices.chosen(), &work)
         })?;
         Ok(found.map(Buffer::frozen))
     }
@@ -358,10 +358,11 @@ impl NativeRecords {
     /// Returns the concatenated elements of a variable-length array of records (or the bytes of a
     /// string, JSON or bytes), and where those of each record start and end, counted in elements:
     /// an int64 more than there are records.
-    fn ragged(&self, py: Python<'_>, path: &str, places: Picked) -> PyResult<(Buffer, Buffer)> {
+    fn ragged(&self, py: Python<'_>, path: &str, indices: Picked) -> PyResult<(Buffer, Buffer)> {
         let records = self.get(py)?;
-        let (ends, values) =
-            run(py, u64::MAX, |work| records.gather_runs(&path.parse()?, &places.chosen(), &work))?;
+        let (ends, values) = run(py, u64::MAX, |work| {
+            records.gather_runs(&path.parse()?, &indices.chosen(), &work)
+        })?;
         Ok((Buffer::frozen(values), Buffer::frozen(ends)))
     }
 
@@ -370,7 +371,7 @@ impl NativeRecords {
     fn copy_bytes(
         &self,
         py: Python<'_>,
-        places: Picked,
+        indices: Picked,
         runs: Vec<(usize, usize, Bound<'_, PyAny>)>,
     ) -> PyResult<()> {
         let records = self.get(py)?;
@@ -383,9 +384,9 @@ impl NativeRecords {
             .iter_mut()
             .map(|(range, out)| RecordBytes { range: range.clone(), out: out.bytes_mut() })
             .collect();
-        let len = self.bytes_of(py, places.len())?;
-        let places = places.listed();
-        run(py, len, |_| records.copy_bytes(&places, &mut runs))
+        let len = self.bytes_of(py, indices.len())?;
+        let indices = indices.listed();
+        run(py, len, |_| records.copy_bytes(&indices, &mut runs))
     }
 
     /// Starts to read all records into a cache, as [`Records::fill_cache`] does.
@@ -395,9 +396,9 @@ impl NativeRecords {
     }
 
     /// Returns the bytes of the records at these positions, with the same stride as in the file.
-    fn rows_at(&self, py: Python<'_>, places: Vec<u64>) -> PyResult<Buffer> {
+    fn rows_at(&self, py: Python<'_>, indices: Vec<u64>) -> PyResult<Buffer> {
         let records = self.get(py)?;
-        let len = self.bytes_of(py, places.len() as u64)?;
+        let len = self.bytes_of(py, indices.len() as u64)?;
         if len > records.limits().decoded_len {
             return Err(too_large(records.tensor())).raise(py);
         }
@@ -405,7 +406,7 @@ impl NativeRecords {
         let stride = records.extent().stride as usize;
         let found = run(py, len, |work| {
             let mut out = Vec::new();
-            for (number, record) in (1..).zip(records.at(places)) {
+            for (number, record) in (1..).zip(records.at(indices)) {
                 out.extend_from_slice(record?.bytes());
                 out.resize(stride.saturating_mul(number), 0);
                 look(&work, number)?;
@@ -462,13 +463,13 @@ pub(crate) enum Picked {
 impl<'py> FromPyObject<'_, 'py> for Picked {
     type Error = PyErr;
 
-    fn extract(of: Borrowed<'_, 'py, PyAny>) -> PyResult<Picked> {
-        if let Ok((start, stop)) = of.extract::<(u64, u64)>() {
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Picked> {
+        if let Ok((start, stop)) = object.extract::<(u64, u64)>() {
             return Ok(Picked::Range(start..stop));
         }
-        let lent = BorrowedBuffer::from_object(&of)?;
-        let places = lent.bytes().as_chunks().0;
-        Ok(Picked::At(places.iter().map(|place| u64::from_ne_bytes(*place)).collect()))
+        let lent = BorrowedBuffer::from_object(&object)?;
+        let indices = lent.bytes().as_chunks().0;
+        Ok(Picked::At(indices.iter().map(|place| u64::from_ne_bytes(*place)).collect()))
     }
 }
 
@@ -476,21 +477,21 @@ impl Picked {
     fn len(&self) -> u64 {
         match self {
             Picked::Range(range) => range.end.saturating_sub(range.start),
-            Picked::At(places) => places.len() as u64,
+            Picked::At(indices) => indices.len() as u64,
         }
     }
 
     pub(crate) fn listed(self) -> Vec<u64> {
         match self {
             Picked::Range(range) => range.collect(),
-            Picked::At(places) => places,
+            Picked::At(indices) => indices,
         }
     }
 
     fn chosen(&self) -> RowSelection<'_, '_> {
         match self {
             Picked::Range(range) => RowSelection::Range(range.clone()),
-            Picked::At(places) => RowSelection::At(places),
+            Picked::At(indices) => RowSelection::At(indices),
         }
     }
 }

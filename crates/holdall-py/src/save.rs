@@ -67,10 +67,10 @@ pub(crate) fn save(
     let own = specs.iter().flat_map(|s| &s.components).filter(|c| c.shares.is_none());
     let total = own.fold(0u64, |n, c| n.saturating_add(c.decoded_len));
     let meter = Meter::new(total);
-    let heard = progress.map(|listener| (listener, &meter));
+    let progress = progress.map(|listener| (listener, &meter));
     let write = Write {
         cancel: &cancel,
-        heard,
+        progress,
         meter: &meter,
         quick: total < QUICK && !writing.compresses(),
     };
@@ -269,7 +269,7 @@ const QUICK: u64 = 16 << 20;
 /// The state of writing a file.
 struct Write<'a, 'py> {
     cancel: &'a Cancel,
-    heard: Option<(&'a Bound<'py, PyAny>, &'a Meter)>,
+    progress: Option<(&'a Bound<'py, PyAny>, &'a Meter)>,
     meter: &'a Meter,
     quick: bool,
 }
@@ -281,7 +281,7 @@ impl Write<'_, '_> {
         py: Python<'_>,
         work: impl FnOnce() -> holdall::Result<T> + Send,
     ) -> PyResult<T> {
-        part(py, self.cancel, self.heard, work)
+        part(py, self.cancel, self.progress, work)
     }
 
     fn all(
@@ -295,7 +295,7 @@ impl Write<'_, '_> {
         let tell = |bytes: usize| -> PyResult<()> {
             self.meter.add(bytes as u64);
             py.check_signals()?;
-            let listener = self.heard.filter(|_| bytes > 0);
+            let listener = self.progress.filter(|_| bytes > 0);
             listener.map_or(Ok(()), |(listener, meter)| meter.tell(listener))
         };
         let mut lent = Lending::default();

@@ -46,8 +46,8 @@ fn given(py: Python<'_>, (what, value): &Given<'_>, reading: Reading) -> PyResul
 }
 
 /// Returns a schema, or that of a tensor file.
-pub(crate) fn document(py: Python<'_>, of: &Given<'_>, reading: Reading) -> PyResult<Document> {
-    match given(py, of, reading)? {
+pub(crate) fn document(py: Python<'_>, source: &Given<'_>, reading: Reading) -> PyResult<Document> {
+    match given(py, source, reading)? {
         SchemaOrFile::Schema(schema) => Ok(*schema),
         SchemaOrFile::File(file) => py.detach(|| convert::schema(&file)).raise(py),
     }
@@ -342,8 +342,8 @@ fn ask_python(
     raised: &FirstException,
     ask: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>,
 ) -> bool {
-    Python::attach(|py| match ask(py).and_then(|said| said.is_truthy(py)) {
-        Ok(said) => said,
+    Python::attach(|py| match ask(py).and_then(|answer| answer.is_truthy(py)) {
+        Ok(answer) => answer,
         Err(e) => {
             raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
             false

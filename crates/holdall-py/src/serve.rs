@@ -39,12 +39,12 @@ pub(crate) struct ServeArgs {
 }
 
 /// Converts a number of seconds.
-fn seconds(py: Python<'_>, of: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(of).map_err(|_| {
+fn seconds(py: Python<'_>, number: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(number).map_err(|_| {
         misuse(
             py,
             "python/option",
-            &format!("the timeout is {of}; expected seconds, at least 0"),
+            &format!("the timeout is {number}; expected seconds, at least 0"),
             None,
         )
     })
@@ -120,13 +120,13 @@ fn address(py: Python<'_>, option: &str, text: &str) -> PyResult<SocketAddr> {
 }
 
 /// Converts a rate in bytes per second.
-fn rate(py: Python<'_>, option: &str, of: Option<u64>) -> PyResult<Option<NonZeroU64>> {
-    match of {
+fn rate(py: Python<'_>, option: &str, number: Option<u64>) -> PyResult<Option<NonZeroU64>> {
+    match number {
         Some(0) => {
             let message = format!("{option} is 0; it is bytes a second, from 1 on");
             Err(misuse(py, "python/option", &message, None))
         }
-        of => Ok(of.and_then(NonZeroU64::new)),
+        number => Ok(number.and_then(NonZeroU64::new)),
     }
 }
 
@@ -136,9 +136,9 @@ fn tell(log: &Py<PyAny>, access: &Access<'_>) {
     // Nothing is logged when the interpreter shuts down.
     let _ = Python::try_attach(|py| {
         let Access { client, protocol, name, sent, outcome, .. } = access;
-        let told =
+        let reported =
             log.call1(py, (client.to_string(), *protocol, *name, *sent, outcome.to_string()));
-        if let Err(e) = told {
+        if let Err(e) = reported {
             e.write_unraisable(py, Some(log.bind(py)));
         }
     });
@@ -152,10 +152,10 @@ pub(crate) struct NativeServer {
 }
 
 impl NativeServer {
-    fn with<T>(&self, py: Python<'_>, of: impl FnOnce(&Serving) -> T) -> PyResult<T> {
+    fn with<T>(&self, py: Python<'_>, read: impl FnOnce(&Serving) -> T) -> PyResult<T> {
         let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
         match &*serving {
-            Some(serving) => Ok(of(serving)),
+            Some(serving) => Ok(read(serving)),
             None => Err(misuse(py, "python/closed", "the server has ended", None)),
         }
     }

@@ -60,9 +60,9 @@ impl NativeArriving {
             let mut parts = Vec::new();
             for c in info.components() {
                 let bytes = tensor.bytes(&c.role).raise(py)?.clone();
-                let of = dtype::name(c.dtype, c.logical_type.as_ref());
+                let type_name = dtype::name(c.dtype, c.logical_type.as_ref());
                 let role = c.role.as_str().to_owned();
-                parts.push((role, of, dtype::storage(c.dtype), Buffer::frozen(bytes)));
+                parts.push((role, type_name, dtype::storage(c.dtype), Buffer::frozen(bytes)));
             }
             let (name, shape) = (PyString::new(py, info.name()), PyTuple::new(py, info.shape())?);
             return Ok(Some((name, shape, *info.layout() == Layout::Dense, parts)));

@@ -45,18 +45,18 @@ pub(crate) fn named<'py>(py: Python<'py>, all: &NamedValues) -> PyResult<Bound<'
 
 /// Converts a value from the Python half. Its bytes are copied, since other code may write to
 /// them.
-pub(crate) fn from_python(of: &Bound<'_, PyAny>) -> PyResult<TensorValue> {
-    let py = of.py();
-    if let Ok(inner) = of.cast::<PyList>() {
+pub(crate) fn from_python(object: &Bound<'_, PyAny>) -> PyResult<TensorValue> {
+    let py = object.py();
+    if let Ok(inner) = object.cast::<PyList>() {
         let values = inner.iter().map(|value| tensor(&value)).collect::<PyResult<_>>()?;
         return TensorValue::nested(values).raise(py);
     }
-    tensor(of)
+    tensor(object)
 }
 
-fn tensor(of: &Bound<'_, PyAny>) -> PyResult<TensorValue> {
-    let py = of.py();
-    let (ty, shape, data): (String, Vec<u64>, Bound<'_, PyAny>) = of.extract()?;
+fn tensor(object: &Bound<'_, PyAny>) -> PyResult<TensorValue> {
+    let py = object.py();
+    let (ty, shape, data): (String, Vec<u64>, Bound<'_, PyAny>) = object.extract()?;
     match ty_of(py, &ty)? {
         ValueType::String => TensorValue::strings(shape, data.extract()?),
         ty => {

@@ -67,10 +67,10 @@ pub(crate) fn run_with<T: Send>(
     if listener.is_none() && bytes < QUICK {
         return py.detach(|| run(work)).raise(py);
     }
-    let told = Arc::clone(&meter);
+    let counts = Arc::clone(&meter);
     let work = work.on_progress(move |done, total| {
-        told.done.fetch_max(done, Ordering::Relaxed);
-        told.total.fetch_max(total, Ordering::Relaxed);
+        counts.done.fetch_max(done, Ordering::Relaxed);
+        counts.total.fetch_max(total, Ordering::Relaxed);
     });
     let kept = listener.map(|l| l.clone().unbind());
     let tell = |py: Python<'_>| kept.as_ref().map_or(Ok(()), |l| meter.tell(l.bind(py)));
@@ -92,10 +92,10 @@ pub(crate) fn run_with<T: Send>(
 pub(crate) fn part<T: Send>(
     py: Python<'_>,
     cancel: &Cancel,
-    heard: Option<(&Bound<'_, PyAny>, &Meter)>,
+    progress: Option<(&Bound<'_, PyAny>, &Meter)>,
     work: impl FnOnce() -> Result<T> + Send,
 ) -> PyResult<T> {
-    let kept = heard.map(|(listener, meter)| (listener.clone().unbind(), meter));
+    let kept = progress.map(|(listener, meter)| (listener.clone().unbind(), meter));
     let tell = |py: Python<'_>| kept.as_ref().map_or(Ok(()), |(l, meter)| meter.tell(l.bind(py)));
     let (outcome, interrupted) = py.detach(|| watched(cancel, tell, work));
     match interrupted {
@@ -186,11 +186,11 @@ fn watched<T: Send>(
                 continue;
             }
             // Signals are not checked when the interpreter shuts down.
-            let heard = Python::try_attach(|py| {
+            let called = Python::try_attach(|py| {
                 py.check_signals()?;
                 tell(py)
             });
-            if let Some(Err(e)) = heard {
+            if let Some(Err(e)) = called {
                 cancel.cancel();
                 interrupted = Some(e);
             }

@@ -220,8 +220,8 @@ impl NativeWriter {
     }
 
     /// Begins a tensor.
-    fn tensor(&self, py: Python<'_>, of: Spec<'_>) -> PyResult<()> {
-        let spec = spec(py, of)?;
+    fn tensor(&self, py: Python<'_>, spec_object: Spec<'_>) -> PyResult<()> {
+        let spec = spec(py, spec_object)?;
         self.with(py, |open| open.tensor(spec))
     }
 
@@ -256,8 +256,8 @@ impl NativeWriter {
 }
 
 /// Converts a tensor's description from the Python half.
-pub(crate) fn spec(py: Python<'_>, of: Spec<'_>) -> PyResult<TensorSpec> {
-    let (name, shape, layout, attributes, components) = of;
+pub(crate) fn spec(py: Python<'_>, spec_object: Spec<'_>) -> PyResult<TensorSpec> {
+    let (name, shape, layout, attributes, components) = spec_object;
     let components = components.into_iter().map(|(role, element, decoded_len, shares)| {
         let Some((dtype, logical_type)) = dtype::from_name(&element) else {
             let message = format!("there is no element type {element:?}");

@@ -39,9 +39,9 @@ def test_what_there_is(path, tmp_path):
         with pytest.raises(KeyError):
             await g.read("none")
         await g.close()
-        told = []
-        loaded = await aio.load(path, progress=lambda done, total: told.append((done, total)))
-        assert len(loaded) == 8 and told[-1][0] == told[-1][1]
+        reports = []
+        loaded = await aio.load(path, progress=lambda done, total: reports.append((done, total)))
+        assert len(loaded) == 8 and reports[-1][0] == reports[-1][1]
         await aio.save(tmp_path / "copy.zt", loaded)
         assert (await aio.convert(path, tmp_path / "c.safetensors")).tensors == 8
         assert await aio.verify(tmp_path / "copy.zt")
@@ -170,7 +170,7 @@ class Stumbles:
 
 
 def test_an_error_is_told_once():
-    async def told():
+    async def main():
         of = Stumbles()
         async with aio.Arriving(of) as arriving:
             assert await anext(arriving) == ("a", 1)
@@ -181,7 +181,7 @@ def test_an_error_is_told_once():
                 await anext(arriving)
         assert of.closed
 
-    run(told())
+    run(main())
 
 
 def test_what_is_wrong_is_raised_where_it_is_awaited(path, tmp_path):

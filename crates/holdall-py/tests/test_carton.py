@@ -26,16 +26,16 @@ def xor(tmp_path):
 
 @pytest.mark.parametrize("path", CARTONS, ids=lambda p: p.name)
 def test_accepted(path):
-    said = json.loads(path.with_name(path.name + ".json").read_text())["attributes"]
+    expected = json.loads(path.with_name(path.name + ".json").read_text())["attributes"]
     for source in (path, path.read_bytes()):
         with carton.open(source, offline=True) as package:
             assert package.version == "1"
-            assert package.hash == said["model_hash"]
-            assert package.name == said.get("model_name")
-            assert package.runner.name == said["runner_name"]
-            assert package.runner.compat_version == said["runner_compat_version"]
-            assert [spec.name for spec in package.inputs] == [i["name"] for i in said.get("inputs", [])]
-            for spec, declared in zip(package.inputs, said.get("inputs", [])):
+            assert package.hash == expected["model_hash"]
+            assert package.name == expected.get("model_name")
+            assert package.runner.name == expected["runner_name"]
+            assert package.runner.compat_version == expected["runner_compat_version"]
+            assert [spec.name for spec in package.inputs] == [i["name"] for i in expected.get("inputs", [])]
+            for spec, declared in zip(package.inputs, expected.get("inputs", [])):
                 shape = declared["shape"]
                 assert (spec.dtype, spec.shape) == (declared["dtype"], shape if shape == str(shape) else tuple(shape))
             for name, file in package.files.items():

@@ -12,8 +12,8 @@ def pack(tmp_path):
     (tmp_path / "m/model").mkdir(parents=True)
     (tmp_path / "m/model/w").write_bytes(bytes(100))
 
-    def pack(**said):
-        return carton.pack(tmp_path / "m", **{"runner": "noop", "framework_version": "1", "overwrite": True, **said})
+    def pack(**arguments):
+        return carton.pack(tmp_path / "m", **{"runner": "noop", "framework_version": "1", "overwrite": True, **arguments})
 
     return pack
 
@@ -92,7 +92,7 @@ def test_names_and_specs(declared, pack):
 def test_texts_and_options(pack):
     for what in ("name", "short_description", "description", "license", "runner", "framework_version"):
         refused(lambda: pack(**{what: "a\ud800"}), UnicodeEncodeError, f"{what} is not Unicode")
-        refused(lambda: pack(**{what: 3}), TypeError, f"{what} must be a text, not int")
+        refused(lambda: pack(**{what: 3}), TypeError, f"{what} must be a string, not int")
     refused(lambda: pack(platforms=[3]), TypeError, "platforms")
     for value in (2**70, 2**63, -(2**63) - 1):
         e = refused(lambda: pack(options={"b": value}), holdall.UsageError, "the option 'b'")
@@ -105,8 +105,8 @@ def test_texts_and_options(pack):
 
 
 def test_self_tests(pack):
-    def of(**said):
-        return pack(self_tests=[{"inputs": {"x": np.zeros(2)}}, {"inputs": {"x": np.zeros(2)}, **said}])
+    def of(**arguments):
+        return pack(self_tests=[{"inputs": {"x": np.zeros(2)}}, {"inputs": {"x": np.zeros(2)}, **arguments}])
 
     for wrong in ("a", None, [1], True):
         refused(lambda: of(rtol=wrong), TypeError, "rtol of self-test 1 must be a number")
@@ -118,8 +118,8 @@ def test_self_tests(pack):
 
 
 def test_links_and_sizes(pack, tmp_path):
-    def shrink(**said):
-        return carton.shrink(pack().path, tmp_path / "s.carton", overwrite=True, **said)
+    def shrink(**arguments):
+        return carton.shrink(pack().path, tmp_path / "s.carton", overwrite=True, **arguments)
 
     url = "https://example.com/w"
     for wrong in ("model/w", ["model/w"], [("model/w", url)], 3):

@@ -30,7 +30,7 @@ def path(tmp_path):
     return tmp_path / "a.safetensors"
 
 
-def said(call):
+def outcome(call):
     """What a call raises, or what it gives."""
     try:
         return call()
@@ -78,7 +78,7 @@ KEYS = [
 def test_slices_and_what_is_wrong_with_them(path, key, backend):
     with hs.safe_open(path, "np", backend=backend) as a, peer.safe_open(path, "np", backend=backend) as b:
         for name in ("a", "s"):
-            ours, theirs = said(lambda: a.get_slice(name)[key]), said(lambda: b.get_slice(name)[key])
+            ours, theirs = outcome(lambda: a.get_slice(name)[key]), outcome(lambda: b.get_slice(name)[key])
             if isinstance(theirs, tuple):
                 assert ours == theirs
             else:
@@ -103,12 +103,12 @@ CALLS = {
     "device of torch": lambda m, p: m.safe_open(p, "np", "cuda"),
     "number of a device": lambda m, p: m.safe_open(p, "np", 0),
     "no file": lambda m, p: m.safe_open("not/a file", "np"),
-    "dtype of a spec": lambda m, p: said(lambda: m.TensorSpec(dtype="F32", shape=[1], data_ptr=0, data_len=0))[0],
+    "dtype of a spec": lambda m, p: outcome(lambda: m.TensorSpec(dtype="F32", shape=[1], data_ptr=0, data_len=0))[0],
     "negative shape": lambda m, p: m.TensorSpec(dtype="int8", shape=[-1], data_ptr=0, data_len=0),
     "length of a spec": lambda m, p: m.serialize(
         {"a": m.TensorSpec(dtype="int8", shape=[2], data_ptr=np.ones(2, "i1").ctypes.data, data_len=1)}
     ),
-    "no folder": lambda m, p: said(
+    "no folder": lambda m, p: outcome(
         lambda: m.serialize_file({"a": m.TensorSpec(dtype="int8", shape=[0], data_ptr=0, data_len=0)}, p / "no" / "x")
     )[0],
 }
@@ -116,7 +116,7 @@ CALLS = {
 
 @pytest.mark.parametrize("what", CALLS)
 def test_the_same_is_said(path, what):
-    ours, theirs = said(lambda: CALLS[what](hs, path)), said(lambda: CALLS[what](peer, path))
+    ours, theirs = outcome(lambda: CALLS[what](hs, path)), outcome(lambda: CALLS[what](peer, path))
     assert ours == theirs and (isinstance(ours, str) or len(ours) == 2)
 
 
@@ -133,7 +133,7 @@ def test_the_same_is_said_of_bad_files(path, what):
     data = BAD[what](path.read_bytes())
     path.write_bytes(data)
     for call in (lambda m: m.deserialize(data), lambda m: m.safe_open(path, "np")):
-        ours, theirs = said(lambda: call(hs)), said(lambda: call(peer))
+        ours, theirs = outcome(lambda: call(hs)), outcome(lambda: call(peer))
         assert ours == theirs
     with pytest.raises(hs.SafetensorError) as e:
         hs.safe_open(path, "np")

@@ -11,7 +11,7 @@ pt = pytest.importorskip("safetensors.torch")
 ht = pytest.importorskip("holdall.safetensors.torch")
 
 
-def said(call):
+def outcome(call):
     """What a call raises, or what it gives."""
     try:
         return call()
@@ -81,7 +81,7 @@ CALLS = {
 
 @pytest.mark.parametrize("what", CALLS)
 def test_the_same_is_said(what):
-    assert said(lambda: CALLS[what](ht)) == said(lambda: CALLS[what](pt))
+    assert outcome(lambda: CALLS[what](ht)) == outcome(lambda: CALLS[what](pt))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_shared_memory_is_found(given):
     assert ht._find_shared_tensors(given) == pt._find_shared_tensors(given)
     names = list(given)
     for how in ({}, {"preferred_names": names[1:]}, {"discard_names": names[:1]}, {"preferred_names": names, "discard_names": names}):
-        ours, theirs = (said(lambda: dict(m._remove_duplicate_names(given, **how))) for m in (ht, pt))
+        ours, theirs = (outcome(lambda: dict(m._remove_duplicate_names(given, **how))) for m in (ht, pt))
         if isinstance(theirs, tuple):
             assert ours[0] == theirs[0] == "RuntimeError" and "found no suitable name to keep" in ours[1]
         else:
@@ -162,7 +162,7 @@ def test_load_model(tmp_path):
     wrong.c = torch.nn.Linear(3, 2)
     for model in [*cases, wrong]:
         for strict in (True, False):
-            ours, theirs = (said(lambda: m.load_model(model, path, strict=strict)) for m in (ht, pt))
+            ours, theirs = (outcome(lambda: m.load_model(model, path, strict=strict)) for m in (ht, pt))
             assert repr(ours) == repr(theirs)
     model = Tied()
     assert ht.load_model(model, path, backend="pread") == (set(), [])
@@ -204,7 +204,7 @@ def test_slices_are_those_of_torch(tmp_path, dtype):
     with hs.safe_open(tmp_path / "a.safetensors", "pt") as a, peer.safe_open(tmp_path / "a.safetensors", "pt") as b:
         for key in KEYS:
             for name in "as":
-                ours, theirs = said(lambda: a.get_slice(name)[key]), said(lambda: b.get_slice(name)[key])
+                ours, theirs = outcome(lambda: a.get_slice(name)[key]), outcome(lambda: b.get_slice(name)[key])
                 if isinstance(theirs, tuple):
                     assert ours == theirs, key
                 else:
@@ -218,7 +218,7 @@ def test_slices_read_by_position_are_checked(tmp_path):
         peer.safe_open(tmp_path / "a.safetensors", "pt", backend="pread") as b,
     ):
         for key in (slice(1, 3), (slice(None), slice(1, 3)), 1, (slice(2, None), 20), slice(None, 20), [0, 1], -11, []):
-            ours, theirs = said(lambda: a.get_slice("a")[key]), said(lambda: b.get_slice("a")[key])
+            ours, theirs = outcome(lambda: a.get_slice("a")[key]), outcome(lambda: b.get_slice("a")[key])
             assert ours == theirs if isinstance(theirs, tuple) else same(ours, theirs)
 
 
@@ -236,8 +236,8 @@ def test_pairs(tmp_path):
 @pytest.mark.parametrize("device", ["bad", "cpu:0", "meta", "mps:1", "cuda:x", -1, 1.5])
 def test_devices(tmp_path, device):
     pt.save_file({"a": W}, tmp_path / "a.safetensors")
-    ours = said(lambda: hs.safe_open(tmp_path / "a.safetensors", "pt", device=device))
-    theirs = said(lambda: peer.safe_open(tmp_path / "a.safetensors", "pt", device=device))
+    ours = outcome(lambda: hs.safe_open(tmp_path / "a.safetensors", "pt", device=device))
+    theirs = outcome(lambda: peer.safe_open(tmp_path / "a.safetensors", "pt", device=device))
     assert ours[0] == theirs[0] and (ours == theirs or device in ("cuda:x", 1.5, -1))
 
 

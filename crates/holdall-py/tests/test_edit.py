@@ -46,8 +46,8 @@ def test_the_report_is_that_of_the_command(model, tmp_path, capfd):
     with holdall.edit(model) as e:
         e.set({"license": "Apache-2.0"})
     assert _holdall.command(["holdall", "--json", "edit", str(copy), "set", "license=Apache-2.0"], []) == 0
-    said = json.loads(capfd.readouterr().out)
-    assert {name: said[name] for name in said if name != "source"} == e.report.__dict__
+    printed = json.loads(capfd.readouterr().out)
+    assert {name: printed[name] for name in printed if name != "source"} == e.report.__dict__
     assert copy.read_bytes() == model.read_bytes()
 
 

@@ -85,10 +85,10 @@ def test_warnings_are_warnings():
 
 def test_every_code_that_has_a_class_is_a_rule():
     rules = (ROOT / "docs/rules.md").read_text(encoding="utf-8")
-    for code, of in errors._OF_CODE.items():
+    for code, of in errors._BY_CODE.items():
         if not code.startswith("python/"):
             kind = re.search(rf"^\| `{code}` \| (\w+) ", rules, re.M)[1]
-            assert issubclass(of, errors._OF_KIND[kind]) or kind == "not_found" and issubclass(of, holdall.NotFoundError), code
+            assert issubclass(of, errors._BY_KIND[kind]) or kind == "not_found" and issubclass(of, holdall.NotFoundError), code
 
 
 def test_what_python_would_raise(zt, tmp_path):
@@ -368,7 +368,7 @@ def test_hints_speak_python(tmp_path):
 
 
 def test_files_of_other_kinds_are_named(tmp_path):
-    for name, content, said, way in [
+    for name, content, message, way in [
         ("a.safetensors", b"<html><title>403</title>", "an HTML page titled “403”", "the server sent an error or a web page"),
         ("b.gguf", b"version https://git-lfs.github.com/spec/v1\nsize 5\n", "a git-lfs pointer for a file of 5 bytes", "git lfs"),
         ("c.csv", b"id,name\n1,a\n", "a table of text", "holdall.build creates a dataset"),
@@ -377,5 +377,5 @@ def test_files_of_other_kinds_are_named(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(holdall.UnsupportedError) as e:
             holdall.open(tmp_path / name)
-        assert e.value.code == "format/unknown" and said in str(e.value)
+        assert e.value.code == "format/unknown" and message in str(e.value)
         assert way in str(e.value.hint), e.value.hint

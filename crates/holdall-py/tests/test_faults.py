@@ -64,9 +64,9 @@ def test_a_strict_open_refuses_the_file(tmp_path) -> None:
         with pytest.raises(holdall.HoldallError) as e:
             refused()
         assert e.value.code == "safetensors/dtype"
-    with pytest.raises(SafetensorError) as told:
+    with pytest.raises(SafetensorError) as caught:
         safe_open(path, framework="np")
-    assert told.value.__cause__.code == "safetensors/dtype"
+    assert caught.value.__cause__.code == "safetensors/dtype"
 
 
 def test_what_is_sound_is_taken_out_of_a_damaged_file(tmp_path) -> None:

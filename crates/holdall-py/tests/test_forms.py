@@ -25,25 +25,25 @@ def test_the_error_that_quantizing_makes_is_that_of_what_is_read(tmp_path: Path)
     w = np.random.default_rng(0).normal(size=(64, 96)).astype(np.float32)
     holdall.save(tmp_path / "a.zt", {"w": w, "norm": w[0].copy()})
     report = holdall.convert(tmp_path / "a.zt", tmp_path / "b.zt", quantize="group:4:32")
-    (told,) = report.reformed
+    (reformed,) = report.reformed
     read = holdall.load(tmp_path / "b.zt", ["w"], dense=True)["w"]
     error = np.abs(w.astype(np.float64) - read.astype(np.float64))
-    assert told.max_error == error.max()
-    assert told.rms_error is not None and np.isclose(told.rms_error, np.sqrt(np.mean(error**2)), rtol=1e-12)
-    assert (told.name, told.form, told.from_len) == ("w", "group:4:32", w.nbytes)
-    assert told.len < w.nbytes / 6
+    assert reformed.max_error == error.max()
+    assert reformed.rms_error is not None and np.isclose(reformed.rms_error, np.sqrt(np.mean(error**2)), rtol=1e-12)
+    assert (reformed.name, reformed.form, reformed.from_len) == ("w", "group:4:32", w.nbytes)
+    assert reformed.len < w.nbytes / 6
 
 
 def test_floats_become_blocks_of_gguf(tmp_path: Path) -> None:
     w = np.random.default_rng(0).normal(size=(8, 64)).astype(np.float32)
     holdall.save(tmp_path / "a.safetensors", {"w": w, "norm": w[0].copy(), "odd": w[:, :33].copy()})
     report = holdall.convert(tmp_path / "a.safetensors", tmp_path / "b.gguf", quantize="q8_0")
-    (told,) = report.reformed
-    assert (told.name, told.form, told.len) == ("w", "q8_0", 8 * 2 * 34)
+    (reformed,) = report.reformed
+    assert (reformed.name, reformed.form, reformed.len) == ("w", "q8_0", 8 * 2 * 34)
     with holdall.open(tmp_path / "b.gguf") as file:
         assert {t.name: t.layout for t in file.values()} == {"w": "gguf.q8_0", "norm": "dense", "odd": "dense"}
         error = np.abs(w.astype(np.float64) - file["w"].dequantize().astype(np.float64))
-    assert told.max_error == error.max()
+    assert reformed.max_error == error.max()
     with pytest.raises(holdall.UsageError) as e:
         holdall.convert(tmp_path / "a.safetensors", tmp_path / "c.gguf", quantize={"odd": "q4_0"})
     assert e.value.code == "convert/not-formed"
@@ -59,13 +59,13 @@ def test_k_quants_are_what_gguf_reads(tmp_path: Path) -> None:
     holdall.save(tmp_path / "a.safetensors", {"w": w})
     for of in ("q2_k", "q3_k", "q4_k", "q5_k", "q6_k"):
         path = tmp_path / f"{of}.gguf"
-        (told,) = holdall.convert(tmp_path / "a.safetensors", path, quantize=of).reformed
+        (reformed,) = holdall.convert(tmp_path / "a.safetensors", path, quantize=of).reformed
         (t,) = gguf.GGUFReader(path).tensors
         assert t.tensor_type.name.lower() == of
         read = gguf.quants.dequantize(t.data, t.tensor_type)
         with holdall.open(path) as file:
             assert file["w"].dequantize().tobytes() == read.tobytes()
-        assert told.max_error == np.abs(w.astype(np.float64) - read).max()
+        assert reformed.max_error == np.abs(w.astype(np.float64) - read).max()
 
 
 def test_files_have_at_most_so_many_tensors(tmp_path: Path) -> None:

@@ -21,12 +21,12 @@ XOR = ROOT / "examples/xor"
 X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.float32)
 
 
-def python_model(folder, code, **said):
+def python_model(folder, code, **arguments):
     """A package of a Python model whose function `run` is given."""
     folder.mkdir(exist_ok=True)
     (folder / "main.py").write_text(f"import numpy as np\n{code}\ndef load():\n    return run\n")
     out = folder.with_suffix(".carton")
-    carton.pack(folder, out, runner="python", framework_version=">=3.9", **said)
+    carton.pack(folder, out, runner="python", framework_version=">=3.9", **arguments)
     return out
 
 

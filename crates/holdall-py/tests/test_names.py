@@ -111,10 +111,10 @@ def test_annotations_say_none_with_a_bar():
     assert len(files) > 40
     for file in files:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            said = {
+            arguments = {
                 ast.Name: lambda n: n.id, ast.Attribute: lambda n: n.attr, ast.alias: lambda n: n.name
             }.get(type(node), lambda n: None)(node)  # fmt: skip
-            assert said not in old, f"{file.name}: {said}"
+            assert arguments not in old, f"{file.name}: {arguments}"
             # Of an annotation in quotes the parser sees the text alone.
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 assert not node.value.startswith(("Optional[", "Union[")), f"{file.name}: {node.value}"

@@ -126,8 +126,8 @@ def test_a_graph_that_the_built_in_engine_cannot_run_is_packed_with_a_warning(tm
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "texts.onnx")
     report = holdall.carton.pack(tmp_path / "texts.onnx", tmp_path / "texts.carton")
     [warning] = [w for w in report.warnings if w.code == "onnx/built-in"]
-    for said in ("ai.onnx.StringNormalizer", "ai.onnx.ml.LabelEncoder", "`words`", "ONNX Runtime"):
-        assert said in warning.message
+    for text in ("ai.onnx.StringNormalizer", "ai.onnx.ml.LabelEncoder", "`words`", "ONNX Runtime"):
+        assert text in warning.message
     with pytest.raises(holdall.UnsupportedError):
         holdall.carton.run(tmp_path / "texts.carton", {"words": np.array(["A"])})
 

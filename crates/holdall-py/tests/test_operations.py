@@ -43,14 +43,14 @@ def test_what_makes_a_file_of_another_replaces_nothing_unasked(tmp_path):
     holdall.build(rows, [{"id": 1}], kind)
     (model / "model").mkdir(parents=True)
     (model / "model" / "w.bin").write_bytes(b"1")
-    said = {"runner": "noop", "framework_version": "1"}
-    package = holdall.carton.pack(model, tmp_path / "p.carton", **said).path
+    runner = {"runner": "noop", "framework_version": "1"}
+    package = holdall.carton.pack(model, tmp_path / "p.carton", **runner).path
     calls = [
         lambda to, **how: holdall.convert(rows, to, format="mt", **how),
         lambda to, **how: holdall.build(to, [{"id": 2}], kind, format="mt", **how),
         lambda to, **how: holdall.schema.migrate(rows, kind, to, format="mt", **how),
         lambda to, **how: holdall.salvage(rows, to, **how),
-        lambda to, **how: holdall.carton.pack(model, to, **said, **how),
+        lambda to, **how: holdall.carton.pack(model, to, **runner, **how),
         lambda to, **how: holdall.carton.fetch(package, to, **how),
     ]
     for n, call in enumerate(calls):

@@ -635,9 +635,9 @@ def test_members_are_told(photos):
         rows = {row.path: row for row in r.members}
         assert "nt" in rows["id"].kind and rows["at.lat"].base == "record"
         assert set(r.columns) <= set(rows) and rows["caption"].optional == ("or absent" in r.columns["caption"])
-        told = holdall.inspect(f)["tensors"]["records"]
-        assert [m["path"] for m in told["members"]] == list(rows)
-        assert told["members"][0] == rows[told["members"][0]["path"]]._asdict()
+        inspected = holdall.inspect(f)["tensors"]["records"]
+        assert [m["path"] for m in inspected["members"]] == list(rows)
+        assert inspected["members"][0] == rows[inspected["members"][0]["path"]]._asdict()
     line = [sys.executable, "-m", "holdall", "inspect", str(photos), "--json"]
-    said = json.loads(subprocess.run(line, check=True, capture_output=True).stdout)["tensors"][0]["members"]
-    assert [(m["path"], m["kind"], m["optional"]) for m in said] == [(m.path, m.kind, m.optional) for m in rows.values()]
+    members = json.loads(subprocess.run(line, check=True, capture_output=True).stdout)["tensors"][0]["members"]
+    assert [(m["path"], m["kind"], m["optional"]) for m in members] == [(m.path, m.kind, m.optional) for m in rows.values()]

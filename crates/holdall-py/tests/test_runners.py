@@ -25,7 +25,7 @@ class Tripling:
     def load(self, folder, options, said):
         if "broken" in options:
             raise Failure("framework", "there is nothing to multiply by")
-        return lambda inputs: {said["outputs"][0]["name"]: 3 * inputs["x"]}
+        return lambda inputs: {declared["outputs"][0]["name"]: 3 * inputs["x"]}
 
 serve(Tripling())
 """

@@ -153,15 +153,15 @@ def test_what_cannot_be_served_is_refused(models, tmp_path):
 
 
 def test_a_log_that_raises_harms_nobody(models, monkeypatch):
-    told = []
-    monkeypatch.setattr("sys.unraisablehook", told.append)
+    unraisable = []
+    monkeypatch.setattr("sys.unraisablehook", unraisable.append)
 
     def log(access):
         raise RuntimeError(access.name)
 
     with holdall.serve(models / "layers.zt", log=log) as server:
         assert get(server.url(http=True))
-        comes(lambda: [type(t.exc_value) for t in told] == [RuntimeError])
+        comes(lambda: [type(t.exc_value) for t in unraisable] == [RuntimeError])
 
 
 def test_a_server_that_is_forgotten_ends(models):

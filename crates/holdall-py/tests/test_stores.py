@@ -60,14 +60,14 @@ def store() -> Iterator[Any]:
 
 
 def options(store: Any) -> dict[str, Any]:
-    said = {
+    options = {
         "key": "me",
         "secret": SECRET,
         "client_kwargs": {"endpoint_url": f"http://127.0.0.1:{store.server_port}", "region_name": "eu-1"},
         "anon": False,
         "use_listings_cache": True,
     }
-    return {"storage_options": said, "allow": ["http", "private-hosts"]}
+    return {"storage_options": options, "allow": ["http", "private-hosts"]}
 
 
 def test_a_file_goes_to_a_store_and_comes_from_there(store: Any) -> None:

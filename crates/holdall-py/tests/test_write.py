@@ -479,13 +479,13 @@ def test_what_progress_raises_is_heard_while_zstd_works(tmp_path, at_end):
     import time
 
     data = np.random.default_rng(0).integers(0, 16, 7 << 20, dtype=np.uint8)
-    said = []
+    reports = []
 
     def progress(done, total):
-        said.append((done, total))
-        ends = [one for one in said if one[0] == one[1]]
+        reports.append((done, total))
+        ends = [one for one in reports if one[0] == one[1]]
         # The second time that all is given: frames are being waited for.
-        if len(said) == 3 if not at_end else len(ends) == 2:
+        if len(reports) == 3 if not at_end else len(ends) == 2:
             progress.at = time.monotonic()
             raise Stop
 

@@ -21,7 +21,7 @@ const ROUNDS: usize = 4;
 /// The records at a list of indices: see [`Records::at`].
 pub struct RecordsAt<'r> {
     records: &'r Records,
-    places: Places,
+    indices: PendingIndices,
     parts: Vec<Accessor>,
     /// Largest number of records in the next group.
     most: usize,
@@ -29,15 +29,15 @@ pub struct RecordsAt<'r> {
 
 /// Indices that are returned one by one. What they need is read for several of them at once.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct PendingIndices {
     left: std::vec::IntoIter<u64>,
     /// The number of next indices whose bytes were already read.
     near: usize,
 }
 
-impl Places {
-    pub(super) fn new(places: Vec<u64>) -> Places {
-        Places { left: places.into_iter(), near: 0 }
+impl PendingIndices {
+    pub(super) fn new(indices: Vec<u64>) -> PendingIndices {
+        PendingIndices { left: indices.into_iter(), near: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -54,7 +54,7 @@ impl Places {
             match prefetch(self.left.as_slice()) {
                 Ok(count) => self.near = count,
                 Err(e) => {
-                    *self = Places::default();
+                    *self = PendingIndices::default();
                     return Some(Err(e));
                 }
             }
@@ -76,8 +76,13 @@ pub(super) fn ensure_arrived(done: Result<()>, tensor: &Tensor) -> Result<()> {
 impl Records {
     /// Returns the records at these indices, in this order. Records that are neither mapped nor in memory are read in
     /// groups of at most 4,096, with as few requests as possible.
-    pub fn at(&self, places: Vec<u64>) -> RecordsAt<'_> {
-        RecordsAt { records: self, places: Places::new(places), parts: Vec::new(), most: RECORDS }
+    pub fn at(&self, indices: Vec<u64>) -> RecordsAt<'_> {
+        RecordsAt {
+            records: self,
+            indices: PendingIndices::new(indices),
+            parts: Vec::new(),
+            most: RECORDS,
+        }
     }
 }
 
@@ -104,9 +109,9 @@ impl<'r> RecordsAt<'r> {
         let inner = &*self.records.0;
         let step = usize::try_from(self.records.step()).unwrap_or(usize::MAX);
         let next = &next[..next.len().min(step).min(self.most)];
-        let there = next.iter().filter(|place| **place < inner.count);
-        let range = |place: &u64| {
-            let start = place * inner.stride as u64;
+        let there = next.iter().filter(|index| **index < inner.count);
+        let range = |index: &u64| {
+            let start = index * inner.stride as u64;
             start..start + inner.size as u64
         };
         ensure_arrived(inner.data.prefetch(there.map(range).collect()), self.records.tensor())?;
@@ -115,9 +120,9 @@ impl<'r> RecordsAt<'r> {
         let mut count = next.len();
         for _ in 0..rounds {
             let (mut wanted, mut len) = (Vec::new(), 0u64);
-            for (at, place) in next[..count].iter().enumerate() {
+            for (at, index) in next[..count].iter().enumerate() {
                 let before = wanted.len();
-                self.missing(*place, &mut wanted);
+                self.missing(*index, &mut wanted);
                 let own = wanted[before..].iter().map(|range| range.end - range.start);
                 len = own.fold(len, u64::saturating_add);
                 if len > HEAP {
@@ -138,11 +143,11 @@ impl<'r> RecordsAt<'r> {
 
     /// Adds the heap ranges that a record refers to and that are not in memory. Invalid entries are skipped: they fail
     /// when they are used.
-    fn missing(&self, place: u64, out: &mut Vec<Range<u64>>) {
+    fn missing(&self, index: u64, out: &mut Vec<Range<u64>>) {
         if self.parts.is_empty() {
             return;
         }
-        let Ok(record) = self.records.record(place) else { return };
+        let Ok(record) = self.records.record(index) else { return };
         let inner = &*self.records.0;
         let out = RefCell::new(out);
         let get = |range: Range<u64>| match inner.heap.cached(&range) {
@@ -166,20 +171,20 @@ impl<'r> Iterator for RecordsAt<'r> {
     type Item = Result<Record<'r>>;
 
     fn next(&mut self) -> Option<Result<Record<'r>>> {
-        let mut places = std::mem::take(&mut self.places);
-        let next = places.next(|next| self.prefetch(next));
-        self.places = places;
-        next.map(|place| self.records.record(place?))
+        let mut indices = std::mem::take(&mut self.indices);
+        let next = indices.next(|next| self.prefetch(next));
+        self.indices = indices;
+        next.map(|index| self.records.record(index?))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.places.len(), Some(self.places.len()))
+        (self.indices.len(), Some(self.indices.len()))
     }
 }
 
 impl std::fmt::Debug for RecordsAt<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("At").field("left", &self.places.len()).finish_non_exhaustive()
+        f.debug_struct("At").field("left", &self.indices.len()).finish_non_exhaustive()
     }
 }
 

@@ -268,7 +268,9 @@ fn header(file: &File, schema: &Document, limits: &SchemaLimits) -> Result<Resul
         }
     }
     match missing(schema, specs.iter().map(|spec| spec.name.clone()), limits) {
-        Ok(lacking) => specs.extend(lacking.filled.into_iter().map(|flat| flat.spec)),
+        Ok(missing_tensors) => {
+            specs.extend(missing_tensors.filled.into_iter().map(|flat| flat.spec))
+        }
         Err(e) => return Ok(Err(e)),
     }
     fits(&specs, file.attributes(), &schema.json)

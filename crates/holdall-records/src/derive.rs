@@ -57,14 +57,14 @@ impl TypePath<'_> {
                     "a plain field in Rust, but an optional member in the schema",
                 ));
             }
-            let place = TypePath { schema: self.schema, ty: member.ty, path };
-            (field.check)(&place)?;
+            let path = TypePath { schema: self.schema, ty: member.ty, path };
+            (field.check)(&path)?;
             let offset = member.offset.unwrap_or(0);
             if offset != field.offset as u64 {
                 let message = format!("at byte {} in Rust, {offset} in the schema", field.offset);
-                return Err(wrong(&place.path, message));
+                return Err(wrong(&path.path, message));
             }
-            place.size(field.size)?;
+            path.size(field.size)?;
         }
         Ok(())
     }
@@ -172,8 +172,8 @@ macro_rules! numbers {
         impl FromRecord for $ty {
             const DTYPE: Option<TensorDType> = $dtype;
 
-            fn check(place: &TypePath<'_>) -> Result<()> {
-                place.number(stringify!($ty), &[$(Scalar::$scalar),+], $width)
+            fn check(path: &TypePath<'_>) -> Result<()> {
+                path.number(stringify!($ty), &[$(Scalar::$scalar),+], $width)
             }
 
             #[inline]
@@ -205,8 +205,8 @@ numbers! {
 impl FromRecord for bool {
     const DTYPE: Option<TensorDType> = Some(TensorDType::Bool);
 
-    fn check(place: &TypePath<'_>) -> Result<()> {
-        place.number("bool", &[Scalar::Boolean], None)
+    fn check(path: &TypePath<'_>) -> Result<()> {
+        path.number("bool", &[Scalar::Boolean], None)
     }
 
     #[inline]
@@ -224,8 +224,8 @@ impl<T: FromRecord, const N: usize> FromRecord for [T; N] {
     const DTYPE: Option<TensorDType> = T::DTYPE;
     const COUNT: u64 = T::COUNT * N as u64;
 
-    fn check(place: &TypePath<'_>) -> Result<()> {
-        place.array::<T>(N)
+    fn check(path: &TypePath<'_>) -> Result<()> {
+        path.array::<T>(N)
     }
 
     fn read(bytes: &[u8]) -> Result<[T; N]> {

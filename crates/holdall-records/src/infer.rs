@@ -122,12 +122,12 @@ impl Branch {
                     *self = Branch::Members(Vec::new());
                 }
                 let Branch::Members(members) = self else { return Err(TAKEN) };
-                let place = members.iter().position(|(known, _)| known == name);
-                let place = place.unwrap_or_else(|| {
+                let index = members.iter().position(|(known, _)| known == name);
+                let index = index.unwrap_or_else(|| {
                     members.push((name.clone(), Branch::Nothing));
                     members.len() - 1
                 });
-                &mut members[place].1
+                &mut members[index].1
             }
             Segment::Index(index) => {
                 if matches!(self, Branch::Nothing) {

@@ -46,8 +46,8 @@ pub fn layout(
 ) -> Result<SchemaLayout> {
     let mut outline = Outline::new(symbols, limits, only);
     let found = match what {
-        SchemaOrFile::Schema(schema) => of_schema(schema, &mut outline, symbols),
-        SchemaOrFile::File(file) => of_file(file, &mut outline, symbols),
+        SchemaOrFile::Schema(schema) => add_schema(schema, &mut outline, symbols),
+        SchemaOrFile::File(file) => add_file(file, &mut outline, symbols),
     };
     let own = |e: holdall_core::Error| e.in_source(what.name());
     let (record, symbols) = found.map_err(own)?;
@@ -60,7 +60,7 @@ pub fn layout(
 
 type Head = (Option<RecordLayout>, Vec<(String, Option<u64>)>);
 
-fn of_schema(document: &Document, outline: &mut Outline<'_>, symbols: &Symbols) -> Result<Head> {
+fn add_schema(document: &Document, outline: &mut Outline<'_>, symbols: &Symbols) -> Result<Head> {
     let known = document.schema.symbols();
     if let Some(name) = symbols.keys().find(|name| !known.contains(name)) {
         let all: Vec<String> = known.iter().map(|s| format!("`{}`", s.escape_debug())).collect();
@@ -80,7 +80,7 @@ fn of_schema(document: &Document, outline: &mut Outline<'_>, symbols: &Symbols) 
     Ok((record, known.iter().map(|s| (s.to_string(), symbols.get(s).copied())).collect()))
 }
 
-fn of_file(file: &File, outline: &mut Outline<'_>, symbols: &Symbols) -> Result<Head> {
+fn add_file(file: &File, outline: &mut Outline<'_>, symbols: &Symbols) -> Result<Head> {
     if let Some(name) = symbols.keys().next() {
         return Err(no_symbol(name, "in a tensor file, all symbols already have numbers"));
     }

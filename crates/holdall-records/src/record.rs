@@ -188,7 +188,7 @@ impl<'r> Record<'r> {
     pub fn to_json(&self) -> Result<String> {
         let mut out = String::new();
         self.with_heap(|schema, bytes, heap| {
-            schema.shown_text(self.ty, bytes, heap, &self.records.0.limits, &mut out)
+            schema.display_text(self.ty, bytes, heap, &self.records.0.limits, &mut out)
         })?;
         Ok(out)
     }

@@ -90,7 +90,7 @@ impl SchemaOrFile {
     ///
     /// # Errors
     /// Returns the same errors as [`SchemaOrFile::open`].
-    pub fn of_bytes(
+    pub fn from_bytes(
         bytes: Vec<u8>,
         name: &str,
         reading: Reading,

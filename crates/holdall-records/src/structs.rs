@@ -29,12 +29,12 @@ pub trait FromRecord: Copy + 'static {
     #[doc(hidden)]
     const COUNT: u64 = 1;
 
-    /// Compares this Rust type with the type at `place` in a schema.
+    /// Compares this Rust type with the type at `path` in a schema.
     ///
     /// # Errors
     /// Returns `records/derive` if the two differ.
     #[doc(hidden)]
-    fn check(place: &TypePath<'_>) -> Result<()>;
+    fn check(path: &TypePath<'_>) -> Result<()>;
 
     /// Reads the value from its bytes.
     ///
@@ -48,7 +48,7 @@ pub trait FromRecord: Copy + 'static {
 #[derive(Clone)]
 pub struct Structs<T> {
     records: Records,
-    of: PhantomData<fn() -> T>,
+    marker: PhantomData<fn() -> T>,
 }
 
 impl Records {
@@ -57,14 +57,14 @@ impl Records {
     /// # Errors
     /// Returns `records/derive` with the name of the field, its Rust type and its type in the schema if the two differ.
     pub fn structs<T: FromRecord>(&self) -> Result<Structs<T>> {
-        let place = TypePath::new(self.schema(), self.ty());
-        T::check(&place).map_err(|e| placed(e, self.tensor()))?;
+        let path = TypePath::new(self.schema(), self.ty());
+        T::check(&path).map_err(|e| placed(e, self.tensor()))?;
         if size_of::<T>() > self.0.size {
             let (own, schema) = (size_of::<T>(), self.0.size);
             let message = format!("{own} bytes in Rust, {schema} in the schema");
             return Err(placed(wrong("the record", message), self.tensor()));
         }
-        Ok(Structs { records: self.clone(), of: PhantomData })
+        Ok(Structs { records: self.clone(), marker: PhantomData })
     }
 }
 

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 /// each is looked up in a table that takes 16 bytes per text. Otherwise each text is validated when it is requested.
 #[derive(Clone)]
 pub struct Texts<'t> {
-    of: TextSource<'t>,
+    source: TextSource<'t>,
     count: u64,
     /// All texts; empty if one of them is invalid.
     all: Vec<&'t str>,
@@ -60,8 +60,8 @@ impl Records {
         };
         self.compare()?;
         let entries = entries.get(part.offset()..).unwrap_or_default();
-        let of = TextSource::Records(self, part);
-        Ok(Some(Texts::new(of, self.len(), entries, self.0.stride, heap)))
+        let source = TextSource::Records(self, part);
+        Ok(Some(Texts::new(source, self.len(), entries, self.0.stride, heap)))
     }
 }
 
@@ -82,7 +82,7 @@ fn all<'t>(entries: &[u8], stride: usize, count: u64, heap: &'t str) -> Option<V
 
 impl<'t> Texts<'t> {
     fn new(
-        of: TextSource<'t>,
+        source: TextSource<'t>,
         count: u64,
         entries: &[u8],
         stride: usize,
@@ -90,7 +90,7 @@ impl<'t> Texts<'t> {
     ) -> Texts<'t> {
         let text = std::str::from_utf8(heap).unwrap_or_default();
         let all = all(entries, stride, count, text).unwrap_or_default();
-        Texts { of, count, all }
+        Texts { source, count, all }
     }
 
     /// Returns the number of texts.
@@ -118,7 +118,7 @@ impl<'t> Texts<'t> {
 
     #[inline(never)]
     fn checked(&self, index: u64) -> Result<&'t str> {
-        let (tensor, found) = match &self.of {
+        let (tensor, found) = match &self.source {
             TextSource::Blob(blob) => (blob.tensor(), blob.str(index)?),
             TextSource::Records(records, part) => {
                 let found = records.record(index)?.string(part)?;

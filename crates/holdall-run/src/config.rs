@@ -67,11 +67,11 @@ impl Config {
             Some(Value::Table(runners)) => runners,
             Some(_) => return Err(CONFIG.broken("`runners` is not a table")),
         };
-        let runner = |(name, of): (&String, &Value)| {
+        let runner = |(name, table): (&String, &Value)| {
             let wrong = |what: &str| -> Error {
                 CONFIG.broken(format!("`[runners.{}]`: {what}", name.shown()))
             };
-            let command = of.get("command").ok_or_else(|| wrong("`command` is missing"))?;
+            let command = table.get("command").ok_or_else(|| wrong("`command` is missing"))?;
             let texts = command.as_array().and_then(|all| {
                 all.iter().map(|part| part.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
             });

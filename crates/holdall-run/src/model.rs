@@ -94,7 +94,7 @@ impl Model {
     /// # Errors
     /// `signature/position` if there are more values than declared inputs.
     pub fn in_order(&self, values: Vec<TensorValue>) -> Result<NamedValues> {
-        signature::in_order(&self.description.inputs, values)
+        signature::assign_names(&self.description.inputs, values)
     }
 
     /// Runs the model. If it streams its outputs, the last ones are returned, and the time limit applies to the whole
@@ -212,13 +212,13 @@ fn all_of(mut wrong: Vec<Error>) -> Result<()> {
     if wrong.len() < 2 {
         return wrong.pop().map_or(Ok(()), Err);
     }
-    let said: Vec<&str> = wrong.iter().map(Error::message).collect();
-    let said = said.join("; ");
+    let messages: Vec<&str> = wrong.iter().map(Error::message).collect();
+    let messages = messages.join("; ");
     // Prefer one that has a hint.
     let cause =
         wrong.iter().position(|e| e.hint().is_some() || !e.remedies().is_empty()).unwrap_or(0);
     let rule = wrong[0].rule();
-    Err(rule.broken(said).with_cause(wrong.swap_remove(cause)))
+    Err(rule.broken(messages).with_cause(wrong.swap_remove(cause)))
 }
 
 /// Everything that is checked before a model is loaded.

@@ -142,9 +142,9 @@ fn one(
     let outputs = model.run(inputs);
     report.elapsed = start.elapsed();
     let outputs = outputs?;
-    let place = |name: &str| outputs.iter().position(|(n, _)| n == name);
+    let index_of = |name: &str| outputs.iter().position(|(n, _)| n == name);
     for (name, expected) in expected {
-        let comparison = match place(&name) {
+        let comparison = match index_of(&name) {
             Some(at) => compare(&outputs[at].1, &expected, &report.tolerance),
             None => {
                 let mut none = Comparison::default();
@@ -154,6 +154,6 @@ fn one(
         };
         report.outputs.push(OutputReport { name, comparison });
     }
-    report.outputs.sort_by_key(|o| place(&o.name).unwrap_or(usize::MAX));
+    report.outputs.sort_by_key(|o| index_of(&o.name).unwrap_or(usize::MAX));
     Ok(())
 }

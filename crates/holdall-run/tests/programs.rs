@@ -185,9 +185,9 @@ fn what_is_no_runner_is_told() {
 /// Returns the names of the checks that a runner fails.
 fn failed(program: &Program, package: Option<&Package>) -> Vec<&'static str> {
     let settings = Settings::default().with_timeout(Duration::from_secs(5));
-    let mut told = 0;
-    let trials = check(program, package, &settings.runner, &mut |_| told += 1).unwrap();
-    assert_eq!(told, trials.len());
+    let mut calls = 0;
+    let trials = check(program, package, &settings.runner, &mut |_| calls += 1).unwrap();
+    assert_eq!(calls, trials.len());
     trials.iter().filter(|t| t.error.is_some()).map(|t: &CheckResult| t.name).collect()
 }
 

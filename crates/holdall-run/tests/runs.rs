@@ -260,10 +260,11 @@ fn self_tests_compare_and_go_on() {
             }
         })
     };
-    let mut told = 0;
-    let reports = self_tests(&mut model, &tensor, ToleranceOverride::default(), &mut |_| told += 1);
+    let mut calls = 0;
+    let reports =
+        self_tests(&mut model, &tensor, ToleranceOverride::default(), &mut |_| calls += 1);
     let passed: Vec<bool> = reports.iter().map(|r| r.passed()).collect();
-    assert_eq!((told, passed), (6, vec![true, false, true, false, false, false]));
+    assert_eq!((calls, passed), (6, vec![true, false, true, false, false, false]));
     assert_eq!((reports[0].name.as_str(), reports[1].name.as_str()), ("test 1", "is near"));
     let c = &reports[1].outputs[0].comparison;
     assert_eq!((c.differ, c.first.as_ref().unwrap().index.as_slice()), (1, &[1][..]));

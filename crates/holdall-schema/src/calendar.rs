@@ -52,10 +52,10 @@ mod tests {
         let mut day = day_of(-401, 1, 1);
         for year in -401..2401 {
             for month in 1..=12u8 {
-                let last = (1..=31).rev().find(|of| day_of(year, month, *of).is_some());
-                for of in 1..=last.unwrap_or_default() {
-                    assert_eq!(day_of(year, month, of), day);
-                    assert_eq!(day.map(date_of), Some((i64::from(year), month, of)));
+                let last = (1..=31).rev().find(|date| day_of(year, month, *date).is_some());
+                for date in 1..=last.unwrap_or_default() {
+                    assert_eq!(day_of(year, month, date), day);
+                    assert_eq!(day.map(date_of), Some((i64::from(year), month, date)));
                     day = day.map(|day| day + 1);
                 }
             }

@@ -1,4 +1,5 @@
-//! The schema of a header's references in standard keywords alone (section 2.10), for validators that know nothing of kinds.
+//! The schema of a header's references in standard keywords alone (section 2.10), for validators that know nothing of
+//! kinds.
 
 use crate::document::note_refs;
 use crate::kinds::{Dim, Len, TensorType};
@@ -9,8 +10,9 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 impl Schema {
-    /// Returns the JSON Schema (draft 2020-12) of the `tensors` of a file: in place of datasets, blobs and tensors it has their
-    /// references. `source` is the JSON that the schema was compiled from. The schema of a record gives `true`.
+    /// Returns the JSON Schema (draft 2020-12) of the `tensors` of a file: in place of datasets, blobs and tensors it
+    /// has their references. `source` is the JSON that the schema was compiled from. The schema of a record gives
+    /// `true`.
     pub fn header_schema(&self, source: &Value) -> Value {
         let Root::References(root) = self.root else { return Value::Bool(true) };
         let defs = source.get("$defs").and_then(Value::as_object);
@@ -34,8 +36,9 @@ impl Schema {
         derived
     }
 
-    /// Returns `true` if a plain validator of draft 2020-12 cannot check the `tensors` of a file with `author`, the JSON that its
-    /// author wrote: it describes records or runs where the header has references to them, or has lists of `items`.
+    /// Returns `true` if a plain validator of draft 2020-12 cannot check the `tensors` of a file with `author`, the
+    /// JSON that its author wrote: it describes records or runs where the header has references to them, or has lists
+    /// of `items`.
     pub fn needs_header_schema(&self, author: &Value) -> bool {
         let Root::References(_) = self.root else { return false };
         let is_data = |node: &Node| matches!(node, Node::Dataset { .. } | Node::Blob { .. });

@@ -274,13 +274,13 @@ pub struct Enum {
 impl Enum {
     /// Returns the index of a value.
     pub fn index_of(&self, value: &str) -> Option<u32> {
-        let key = |place: &u32| self.value(*place).unwrap_or_default().cmp(value);
+        let key = |index: &u32| self.value(*index).unwrap_or_default().cmp(value);
         self.sorted.binary_search_by(key).ok().and_then(|at| self.sorted.get(at)).copied()
     }
 
     /// Returns the value at an index.
-    pub fn value(&self, place: u32) -> Option<&str> {
-        self.values.get(usize::try_from(place).ok()?).map(|v| &**v)
+    pub fn value(&self, index: u32) -> Option<&str> {
+        self.values.get(usize::try_from(index).ok()?).map(|v| &**v)
     }
 }
 
@@ -337,7 +337,7 @@ pub struct Struct {
 impl Struct {
     /// Returns the index of the member with this name.
     pub fn index_of(&self, name: &str) -> Option<usize> {
-        let key = |place: &u32| self.name(*place).cmp(name);
+        let key = |index: &u32| self.name(*index).cmp(name);
         let at = self.sorted.binary_search_by(key).ok()?;
         usize::try_from(*self.sorted.get(at)?).ok()
     }
@@ -352,8 +352,8 @@ impl Struct {
         usize::try_from(*next?).ok()
     }
 
-    fn name(&self, place: u32) -> &str {
-        let member = usize::try_from(place).ok().and_then(|p| self.members.get(p));
+    fn name(&self, index: u32) -> &str {
+        let member = usize::try_from(index).ok().and_then(|p| self.members.get(p));
         member.map_or("", |m| &m.name)
     }
 }

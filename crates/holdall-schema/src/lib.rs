@@ -56,7 +56,7 @@ pub use document::{Document, Reading, record_kind, record_text, self_contained};
 pub use dtype::TensorDType;
 pub use evolve::{
     Bump, Chain, Change, ChangeKind, ConversionInput, Convert, Converters, Filled, HeapDefaults,
-    Lacking, MemberStep, Migrator, Resolution, ResolveOptions, Side, StepKind, TensorChange,
+    MemberStep, Migrator, MissingTensors, Resolution, ResolveOptions, Side, StepKind, TensorChange,
     TensorConverter, TensorSource, Verdict, by_chain, by_value, changes_json, diff, resolve,
     resolve_tensor,
 };

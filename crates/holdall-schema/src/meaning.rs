@@ -1,5 +1,5 @@
-//! What the values of a kind mean to those who wrote them, as keywords next to the kind say: texts that are stored as numbers, times in
-//! units, names of values.
+//! What the values of a kind mean to those who wrote them, as keywords next to the kind say: texts that are stored as
+//! numbers, times in units, names of values.
 
 use crate::calendar::{date_of, day_of};
 use crate::kinds::{Kind, Len, Scalar, Type, TypeId};
@@ -117,8 +117,8 @@ impl Meaning {
             holdall_collections::sort_by(&mut names, |(a, _), (b, _)| a.cmp(b));
             return Some(Meaning::Names(names));
         }
-        if let (Some(said), Kind::String) = (node.get(DECIMAL), kind) {
-            let part = |at| u8::try_from(said.get(at)?.as_u64()?).ok();
+        if let (Some(decimal), Kind::String) = (node.get(DECIMAL), kind) {
+            let part = |at| u8::try_from(decimal.get(at)?.as_u64()?).ok();
             let (digits, scale): (u8, u8) = (part(0)?, part(1)?);
             return (scale <= digits && digits <= MOST_DIGITS)
                 .then_some(Meaning::Decimal(digits, scale));
@@ -130,13 +130,14 @@ impl Meaning {
             return (is_pair && matches!(array.len, Len::Variable { .. })).then_some(Meaning::Map);
         }
         let meaning = Meaning::from_descr(node.get(DESCR)?.as_str()?)?;
-        let items = |of: Scalar| {
+        let items = |scalar: Scalar| {
             let Kind::Array(array) = kind else { return false };
             let item: Option<&Type> =
                 usize::try_from(array.items.0).ok().and_then(|at| types.get(at));
             matches!(array.len, Len::Fixed(_))
-                && item
-                    .is_some_and(|item| matches!(&item.kind, Kind::Scalar(found) if *found == of))
+                && item.is_some_and(
+                    |item| matches!(&item.kind, Kind::Scalar(found) if *found == scalar),
+                )
         };
         let fits = match &meaning {
             Meaning::Characters => items(Scalar::Uint32),
@@ -150,8 +151,8 @@ impl Meaning {
     /// Returns the meaning of NumPy's type of this name: `<U5`, `|S3`, `<M8[25us]`.
     pub fn from_descr(descr: &str) -> Option<Meaning> {
         let name = descr.trim_start_matches(['<', '>', '|', '=']);
-        let unit = |of: &str| {
-            let inside = of.strip_prefix('[')?.strip_suffix(']')?;
+        let unit = |unit_text: &str| {
+            let inside = unit_text.strip_prefix('[')?.strip_suffix(']')?;
             let digits = inside.bytes().take_while(u8::is_ascii_digit).count();
             let (count, unit) = inside.split_at_checked(digits)?;
             let count: u32 = if count.is_empty() { 1 } else { count.parse().ok()? };
@@ -159,8 +160,12 @@ impl Meaning {
             Some((count, *unit)).filter(|(count, _)| *count > 0)
         };
         match name.split_at_checked(2) {
-            Some(("M8", of)) => unit(of).map(|(count, unit)| Meaning::Time(count, unit)),
-            Some(("m8", of)) => unit(of).map(|(count, unit)| Meaning::Span(count, unit)),
+            Some(("M8", unit_text)) => {
+                unit(unit_text).map(|(count, unit)| Meaning::Time(count, unit))
+            }
+            Some(("m8", unit_text)) => {
+                unit(unit_text).map(|(count, unit)| Meaning::Span(count, unit))
+            }
             _ if name.starts_with('U') => Some(Meaning::Characters),
             _ if name.starts_with('S') => Some(Meaning::Bytes),
             _ => None,
@@ -255,7 +260,7 @@ impl Meaning {
     /// Returns what a text should be, for messages.
     pub fn expected(&self) -> &'static str {
         match self {
-            Meaning::Characters | Meaning::Bytes => "a text that is short enough",
+            Meaning::Characters | Meaning::Bytes => "a string that is short enough",
             Meaning::Time(..) => {
                 "a time, as `2024-05-01T12:00`, with no smaller unit than that of its type"
             }
@@ -361,8 +366,8 @@ fn date(days: i128) -> Option<String> {
     Some(format!("{}-{month:02}-{day:02}", year(own.into())))
 }
 
-/// Parses a time of at most the precision of the unit, as a number of units since 1970. Parts that are missing at the end
-/// are the least: `2024` is the start of that year.
+/// Parses a time of at most the precision of the unit, as a number of units since 1970. Parts that are missing at the
+/// end are the least: `2024` is the start of that year.
 fn parse_time(text: &str, unit: TimeUnit) -> Option<i128> {
     let text = text.strip_suffix('Z').unwrap_or(text);
     let (date, clock) = match text.split_once(['T', ' ']) {
@@ -462,7 +467,7 @@ mod tests {
             ("<M8[xs]", 1, None),
         ] {
             let meaning = Meaning::from_descr(descr);
-            let text = meaning.as_ref().and_then(|of| of.text(&long, &n.to_le_bytes()));
+            let text = meaning.as_ref().and_then(|meaning| meaning.text(&long, &n.to_le_bytes()));
             assert_eq!(text.as_deref(), wanted, "{descr} {n}");
             let (Some(meaning), Some(text)) = (meaning, text) else { continue };
             assert_eq!(meaning.parse(&text), Some(n.into()), "{descr} {text}");

@@ -33,8 +33,8 @@ impl<'t> Members<'t> {
     }
 
     fn find(&self, name: &str) -> Option<(usize, &OrderedJson<'t>)> {
-        let of = |at: &usize| self.all.get(*at).map_or("", |(name, _)| name.as_str());
-        let found = self.by_name.binary_search_by(|at| of(at).cmp(name)).ok()?;
+        let name_at = |at: &usize| self.all.get(*at).map_or("", |(name, _)| name.as_str());
+        let found = self.by_name.binary_search_by(|at| name_at(at).cmp(name)).ok()?;
         let at = *self.by_name.get(found)?;
         self.all.get(at).map(|(_, member)| (at, member))
     }

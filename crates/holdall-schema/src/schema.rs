@@ -96,9 +96,10 @@ pub struct Object {
 impl Object {
     /// Returns the member with this name.
     pub fn property(&self, name: &str) -> Option<&Property> {
-        let of = |place: &u32| usize::try_from(*place).ok().and_then(|p| self.properties.get(p));
-        let key = |place: &u32| of(place).map_or("", |p| &*p.name).cmp(name);
-        self.sorted.binary_search_by(key).ok().and_then(|at| of(self.sorted.get(at)?))
+        let property_at =
+            |index: &u32| usize::try_from(*index).ok().and_then(|p| self.properties.get(p));
+        let key = |index: &u32| property_at(index).map_or("", |p| &*p.name).cmp(name);
+        self.sorted.binary_search_by(key).ok().and_then(|at| property_at(self.sorted.get(at)?))
     }
 }
 

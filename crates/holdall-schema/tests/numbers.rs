@@ -89,10 +89,10 @@ fn integers_are_exact_or_refused() {
         assert_eq!(bytes, Ok(n.to_le_bytes()[..8].to_vec()), "{kind} {text}");
     };
     let refused = |kind: &str, text: &str| {
-        let said = Kind::scalar(kind).encode_text(text).unwrap_err();
+        let message = Kind::scalar(kind).encode_text(text).unwrap_err();
         let shown = text.get(..40).unwrap_or(text);
-        assert!(said.starts_with(&format!("record/range {shown}")), "{kind} {text}: {said}");
-        assert!(said.contains("is not a whole number from"), "{said}");
+        assert!(message.starts_with(&format!("record/range {shown}")), "{kind} {text}: {message}");
+        assert!(message.contains("is not a whole number from"), "{message}");
     };
     let (least, most) = (i128::from(i64::MIN), i128::from(i64::MAX));
     taken("Int64", "-9223372036854775808", least);

@@ -28,7 +28,7 @@ use holdall_io::select::{Cast, CastCount, Casts, Rename, Select};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
 use holdall_io::{File, Tensor};
 use holdall_io::{WriteOptions, Writer};
-use refusals::{Refusals, of_target};
+use refusals::{Refusals, target_error};
 use shards::Shards;
 use std::io::Write;
 use std::path::Path;
@@ -335,7 +335,7 @@ pub fn plan(
     items.iter().for_each(|item| record.add(Arc::new(item.spec.clone())));
     report.left_behind = ledger::close(file, &record, &expected)?;
     report.cast = casts.len() as u64;
-    report.reformed = forming.into_iter().map(|(name, of)| of.report(name)).collect();
+    report.reformed = forming.into_iter().map(|(name, form)| form.report(name)).collect();
     report.files = shards.map(|shards| shards.files()).unwrap_or_default();
     Ok((items.into_iter().map(|i| i.spec).collect(), report))
 }
@@ -414,7 +414,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
             refused.add(e.with_remedy(Remedy::LeaveOut));
             continue;
         }
-        if let Some(e) = options.scaled(&tensor) {
+        if let Some(e) = options.scaled_weight_error(&tensor) {
             refused.add(e);
             continue;
         }
@@ -482,7 +482,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     }
     let order: Vec<String> = items.iter().map(|item| item.spec.name.clone()).collect();
     let items =
-        items::arrange(items, &*encoder, options.sharing).map_err(|e| of_target(e, &write))?;
+        items::arrange(items, &*encoder, options.sharing).map_err(|e| target_error(e, &write))?;
     let shards = match options.shard_limits() {
         Some(most) => Some(Shards::new(&order, &items, most, write.format_for(path)?)?),
         None => None,
@@ -502,7 +502,7 @@ fn run<S: Sink>(
     let mut report = report(file, warnings, &items, 0);
     write.work.begin(report.decoded_len);
     let writer = write_items(file, sink, encoder, &write, items)?;
-    let finished = writer.close().map_err(|e| of_target(e, &write).in_source(file.name()))?;
+    let finished = writer.close().map_err(|e| target_error(e, &write).in_source(file.name()))?;
     report.left_behind = ledger::close(file, finished.record(), &expected)?;
     report.target_len = finished.len();
     let done = finished.publish()?;
@@ -527,7 +527,7 @@ fn write_items<S: Sink>(
     let mut writer = Writer::new(sink, encoder, write);
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
     // An error about a tensor that cannot be written names the source file.
-    writer.declare(&specs).map_err(|e| of_target(e, write).in_source(file.name()))?;
+    writer.declare(&specs).map_err(|e| target_error(e, write).in_source(file.name()))?;
     drop(specs);
     items::write(&mut writer, items, &write.work)?;
     Ok(writer)
@@ -545,7 +545,7 @@ fn report_changes(
         report.overflowed += count;
         report.overflows.push(Overflowed { name, from: cast.from, to: cast.to, count });
     }
-    report.reformed = forming.into_iter().map(|(name, of)| of.report(name)).collect();
+    report.reformed = forming.into_iter().map(|(name, form)| form.report(name)).collect();
 }
 
 fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) -> ConvertReport {
@@ -579,8 +579,9 @@ fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item>
 }
 
 fn dense_item(tensor: &Tensor) -> Result<Item> {
-    let of = tensor.dense_type();
-    let (dtype, logical) = of.map_or((DType::F32, None), |of| (of.dtype, of.logical_type));
+    let element_type = tensor.dense_type();
+    let (dtype, logical) = element_type
+        .map_or((DType::F32, None), |element_type| (element_type.dtype, element_type.logical_type));
     tensor.check_dense()?;
     let mut spec = TensorSpec::dense(tensor.name(), dtype, tensor.shape());
     if let Some(t) = logical {

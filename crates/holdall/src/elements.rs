@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// The elements of a tensor in row-major order, from any source.
 pub(crate) struct Elements {
-    pub(crate) of: ElementType,
+    pub(crate) element_type: ElementType,
     /// Number of elements; `None` if the length is known only after decoding.
     pub(crate) count: Option<u64>,
     source: ElementSource,
@@ -66,12 +66,12 @@ impl Elements {
             let short = |t: &SeekTable| t.frames().iter().all(|f| is_short(&f.decoded));
             table = found.filter(short).map(Arc::new);
         }
-        let of = ElementType::new(component.dtype, component.logical_type.clone());
-        let bits = u128::from(of.bits());
+        let element_type = ElementType::new(component.dtype, component.logical_type.clone());
+        let bits = u128::from(element_type.bits());
         let count = component.decoded_len.map(|len| (u128::from(len) * 8 / bits) as u64);
         let tensor = tensor.clone();
         Ok(Elements {
-            of,
+            element_type,
             count,
             source: ElementSource::File(Box::new(InFile { tensor, component, table })),
         })
@@ -79,16 +79,16 @@ impl Elements {
 
     /// Returns elements that are in memory.
     pub(crate) fn held(dense: Dense) -> Elements {
-        let of = ElementType::new(dense.dtype(), dense.logical_type().cloned());
+        let element_type = ElementType::new(dense.dtype(), dense.logical_type().cloned());
         let bytes = dense.into_bytes();
-        let count = Some((bytes.len() as u128 * 8 / u128::from(of.bits())) as u64);
-        Elements { of, count, source: ElementSource::Memory(bytes) }
+        let count = Some((bytes.len() as u128 * 8 / u128::from(element_type.bits())) as u64);
+        Elements { element_type, count, source: ElementSource::Memory(bytes) }
     }
 
     /// Returns the elements of a tensor whose layout computes them.
     pub(crate) fn computed(computed: Box<dyn Computed>) -> Elements {
         Elements {
-            of: ElementType::new(DType::F32, None),
+            element_type: ElementType::new(DType::F32, None),
             count: Some(computed.count()),
             source: ElementSource::Computed(computed),
         }
@@ -100,9 +100,9 @@ impl Elements {
     /// The same as [`Tensor::described`].
     pub(crate) fn described(tensor: &Tensor) -> Result<Elements> {
         let described = tensor.described()?;
-        let of = described.dtype();
+        let element_type = described.dtype();
         Ok(Elements {
-            of: ElementType::new(of.dtype(), of.logical_type()),
+            element_type: ElementType::new(element_type.dtype(), element_type.logical_type()),
             count: Some(described.count()),
             source: ElementSource::Described(Box::new((tensor.clone(), described))),
         })
@@ -148,7 +148,7 @@ impl Elements {
 
     /// Returns the length of the elements in bytes.
     pub(crate) fn len(&self) -> Option<u64> {
-        self.count.map(|n| self.of.len_of(n))
+        self.count.map(|n| self.element_type.len_of(n))
     }
 
     /// Passes the bytes of elements `range`, whose start is a multiple of 4, to `work`. `memory` is a buffer
@@ -162,7 +162,7 @@ impl Elements {
         memory: &mut Vec<u8>,
         work: impl FnOnce(&[u8]) -> Result<T>,
     ) -> Result<T> {
-        let bytes = self.of.len_of(range.start)..self.of.len_of(range.end);
+        let bytes = self.element_type.len_of(range.start)..self.element_type.len_of(range.end);
         match &self.source {
             ElementSource::Memory(all) => work(&all[bytes.start as usize..bytes.end as usize]),
             ElementSource::Computed(q) => {
@@ -217,20 +217,20 @@ impl InFile {
         work: impl FnOnce(&[u8]) -> Result<T>,
     ) -> Result<T> {
         let c = &self.component;
-        let placed = |e| self.tensor.in_context(e, c);
+        let in_context = |e| self.tensor.in_context(e, c);
         let (sources, limits) = (self.tensor.file().sources(), self.tensor.file().limits());
         if let Some(table) = &self.table {
-            let bytes = frames_range(sources, limits, c, table, range).map_err(placed)?;
+            let bytes = frames_range(sources, limits, c, table, range).map_err(in_context)?;
             return work(&bytes);
         }
         let source = sources.at(c.stored.source);
         let plain = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
         if plain && source.read_hints().access == Access::Copied {
             memory.resize((range.end - range.start) as usize, 0);
-            source.read_into(c.stored.start + range.start, memory).map_err(placed)?;
+            source.read_into(c.stored.start + range.start, memory).map_err(in_context)?;
             return work(memory);
         }
-        let bytes = holdall_io::executor::range(sources, limits, c, range).map_err(placed)?;
+        let bytes = holdall_io::executor::range(sources, limits, c, range).map_err(in_context)?;
         work(&bytes)
     }
 
@@ -267,7 +267,7 @@ impl Cursor<'_> {
             self.at = self.elements.count.unwrap_or(0).min(start + count);
             return self.elements.with(start..self.at, &mut self.memory, work);
         };
-        let wanted = self.elements.of.len_of(count) as usize;
+        let wanted = self.elements.element_type.len_of(count) as usize;
         while self.left.len() < wanted {
             let Some(piece) = pieces.next() else { break };
             self.left.extend_from_slice(&piece?);
@@ -285,11 +285,11 @@ fn is_short(range: &Range<u64>) -> bool {
 
 /// Returns how many elements to process at a time: a multiple of 4, so that packed elements fill whole bytes,
 /// a whole number of the frames that Holdall writes in each type, and at least as many as are worth one read.
-pub(crate) fn step(of: &[&Elements]) -> u64 {
-    let bits = || of.iter().map(|e| e.of.bits());
+pub(crate) fn step(sides: &[&Elements]) -> u64 {
+    let bits = || sides.iter().map(|e| e.element_type.bits());
     let least = bits().min().unwrap_or(8);
     // A frame is a power of two of bits, which 6 does not divide.
     let frames = if bits().any(|bits| bits == 6) { 3 } else { 1 };
-    let piece = of.iter().map(|e| e.least()).max().unwrap_or(0).div_ceil(FRAME_LEN).max(1);
+    let piece = sides.iter().map(|e| e.least()).max().unwrap_or(0).div_ceil(FRAME_LEN).max(1);
     (FRAME_LEN * 8 * frames * piece / least).next_multiple_of(4).max(4)
 }

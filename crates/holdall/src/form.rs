@@ -44,11 +44,11 @@ impl fmt::Display for TensorForm {
         match self {
             TensorForm::Csr => f.write_str("csr"),
             TensorForm::Coo => f.write_str("coo"),
-            TensorForm::Group(of) => match of.size() {
-                Some(size) => write!(f, "group:{}:{size}", of.bits()),
-                None => write!(f, "group:{}:-1", of.bits()),
+            TensorForm::Group(kind) => match kind.size() {
+                Some(size) => write!(f, "group:{}:{size}", kind.bits()),
+                None => write!(f, "group:{}:-1", kind.bits()),
             },
-            TensorForm::Blocks(of) => write!(f, "{of}"),
+            TensorForm::Blocks(kind) => write!(f, "{kind}"),
         }
     }
 }
@@ -64,14 +64,17 @@ impl TensorForm {
             "coo" => return Ok(TensorForm::Coo),
             _ => {}
         }
-        if let Some(of) = BlockType::by_name(name) {
-            if can_quantize(of) {
-                return Ok(TensorForm::Blocks(of));
+        if let Some(block_type) = BlockType::by_name(name) {
+            if can_quantize(block_type) {
+                return Ok(TensorForm::Blocks(block_type));
             }
-            let made = BLOCK_TYPES.iter().filter(|of| can_quantize(of)).map(BlockType::as_str);
+            let made = BLOCK_TYPES
+                .iter()
+                .filter(|block_type| can_quantize(block_type))
+                .map(BlockType::as_str);
             let made = made.collect::<Vec<_>>().join(", ");
             let message = format!(
-                "cannot write blocks of {of}, only read them; block types that can be written: {made}"
+                "cannot write blocks of {block_type}, only read them; block types that can be written: {made}"
             );
             return Err(FORM_RULE.broken(message));
         }
@@ -201,8 +204,9 @@ impl Reforms {
         let (Some(form @ TensorForm::Blocks(_)), false) = self.0.lookup(tensor.name())? else {
             return None;
         };
-        let of = tensor.dense_type().filter(|of| is_quantizable(tensor, of))?;
-        let is_over = is_simple(tensor) && !can_have_form(tensor, form, &of);
+        let element_type =
+            tensor.dense_type().filter(|element_type| is_quantizable(tensor, element_type))?;
+        let is_over = is_simple(tensor) && !can_have_form(tensor, form, &element_type);
         let message = || format!("it stays as it is: {}", not_formed(tensor, form).message());
         is_over.then(|| Warning::new(NOT_FORMED.code, message()).in_tensor(tensor.name()))
     }
@@ -216,19 +220,25 @@ impl Reforms {
         if has_form(tensor, form) {
             return Ok(None);
         }
-        let fits_pattern = || tensor.dense_type().is_some_and(|of| fits_pattern(tensor, form, &of));
+        let fits_pattern = || {
+            tensor
+                .dense_type()
+                .is_some_and(|element_type| fits_pattern(tensor, form, &element_type))
+        };
         let is_taken = by_name || (is_simple(tensor) && fits_pattern());
         if !is_taken {
             return Ok(None);
         }
-        let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
-        let Some(of) = tensor.dense_type().filter(|of| can_have_form(tensor, form, of)) else {
-            return Err(placed(not_formed(tensor, form)));
+        let in_context = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
+        let Some(element_type) =
+            tensor.dense_type().filter(|element_type| can_have_form(tensor, form, element_type))
+        else {
+            return Err(in_context(not_formed(tensor, form)));
         };
         let made = match form {
-            TensorForm::Group(grouping) => quantized(tensor, grouping, work).map_err(placed)?,
-            TensorForm::Blocks(of) => in_blocks(tensor, of, work),
-            _ => sparse(tensor, form, &of, by_name)?,
+            TensorForm::Group(grouping) => quantized(tensor, grouping, work).map_err(in_context)?,
+            TensorForm::Blocks(block_type) => in_blocks(tensor, block_type, work),
+            _ => sparse(tensor, form, &element_type, by_name)?,
         };
         let Some((item, errors)) = made else { return Ok(None) };
         let lens = tensor.components().map(|c| c.decoded_len.unwrap_or(c.stored_len()));
@@ -252,31 +262,37 @@ fn has_form(tensor: &Tensor, form: TensorForm) -> bool {
     match tensor.layout() {
         Layout::SparseCsr | Layout::PackedCsr => form == TensorForm::Csr,
         Layout::SparseCoo | Layout::PackedCoo => form == TensorForm::Coo,
-        Layout::Blocks(of) => form == TensorForm::Blocks(of),
+        Layout::Blocks(block_type) => form == TensorForm::Blocks(block_type),
         _ => false,
     }
 }
 
 /// Returns `true` if the tensor can be written in that form.
-fn can_have_form(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
+fn can_have_form(tensor: &Tensor, form: TensorForm, element_type: &ElementType) -> bool {
     match form {
-        TensorForm::Csr => tensor.shape().len() == 2 && of.is_known() && of.bits() >= 8,
-        TensorForm::Coo => of.is_known() && of.bits() >= 8,
-        TensorForm::Group(_) => of.is_known() && of.class() == NumberClass::Float,
+        TensorForm::Csr => {
+            tensor.shape().len() == 2 && element_type.is_known() && element_type.bits() >= 8
+        }
+        TensorForm::Coo => element_type.is_known() && element_type.bits() >= 8,
+        TensorForm::Group(_) => {
+            element_type.is_known() && element_type.class() == NumberClass::Float
+        }
         TensorForm::Blocks(blocks) => {
             let is_whole = blocks.stored_len(tensor.shape()).is_some();
-            is_whole && of.is_known() && of.class() == NumberClass::Float
+            is_whole && element_type.is_known() && element_type.class() == NumberClass::Float
         }
     }
 }
 
 /// Returns `true` if a pattern applies to the tensor.
-fn fits_pattern(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
-    can_have_form(tensor, form, of) && (form.is_sparse() || is_quantizable(tensor, of))
+fn fits_pattern(tensor: &Tensor, form: TensorForm, element_type: &ElementType) -> bool {
+    can_have_form(tensor, form, element_type)
+        && (form.is_sparse() || is_quantizable(tensor, element_type))
 }
 
-fn is_quantizable(tensor: &Tensor, of: &ElementType) -> bool {
-    let is_float = FloatType::from_dtype(of.dtype, of.logical_type.as_ref()).is_some();
+fn is_quantizable(tensor: &Tensor, element_type: &ElementType) -> bool {
+    let is_float =
+        FloatType::from_dtype(element_type.dtype, element_type.logical_type.as_ref()).is_some();
     is_float && tensor.shape().len() >= 2 && tensor.count() > 0
 }
 
@@ -285,15 +301,21 @@ fn not_formed(tensor: &Tensor, form: TensorForm) -> Error {
     let layout = tensor.layout().as_str().shown();
     let what = match tensor.dense_type() {
         None => format!("cannot write a tensor of layout `{layout}` as {form}: it has no elements"),
-        Some(of) if of.is_known() && of.class() == NumberClass::Float => match form {
-            TensorForm::Blocks(blocks) => format!(
-                "rows of shape {:?} are not whole blocks of {form}, which have {} elements",
-                tensor.shape(),
-                blocks.elements
-            ),
-            _ => format!("cannot write {of} of shape {:?} as {form}", tensor.shape()),
-        },
-        Some(of) => format!("cannot write {of} of shape {:?} as {form}", tensor.shape()),
+        Some(element_type)
+            if element_type.is_known() && element_type.class() == NumberClass::Float =>
+        {
+            match form {
+                TensorForm::Blocks(blocks) => format!(
+                    "rows of shape {:?} are not whole blocks of {form}, which have {} elements",
+                    tensor.shape(),
+                    blocks.elements
+                ),
+                _ => format!("cannot write {element_type} of shape {:?} as {form}", tensor.shape()),
+            }
+        }
+        Some(element_type) => {
+            format!("cannot write {element_type} of shape {:?} as {form}", tensor.shape())
+        }
     };
     NOT_FORMED.broken(what)
 }
@@ -307,8 +329,8 @@ type MeasuredItem = (Item, ErrorStats);
 
 /// Refuses a sparse tensor that is too large in dense form: its zeros are not stored, and visiting all of
 /// them might never end.
-fn check_zeros(tensor: &Tensor, of: &ElementType) -> Result<()> {
-    let is_large = of.len_of(tensor.count()) > tensor.file().limits().decoded_len;
+fn check_zeros(tensor: &Tensor, element_type: &ElementType) -> Result<()> {
+    let is_large = element_type.len_of(tensor.count()) > tensor.file().limits().decoded_len;
     // `to_dense` returns the error with the limit.
     if is_sparse(tensor) && is_large { tensor.to_dense().map(drop) } else { Ok(()) }
 }
@@ -316,13 +338,13 @@ fn check_zeros(tensor: &Tensor, of: &ElementType) -> Result<()> {
 fn sparse(
     tensor: &Tensor,
     form: TensorForm,
-    of: &ElementType,
+    element_type: &ElementType,
     by_name: bool,
 ) -> Result<Option<MeasuredItem>> {
     let limits = tensor.file().limits();
-    let before = of.len_of(tensor.count());
-    check_zeros(tensor, of)?;
-    let (count, width) = (stored::count(tensor)?, of.len_of(1).max(1));
+    let before = element_type.len_of(tensor.count());
+    check_zeros(tensor, element_type)?;
+    let (count, width) = (stored::count(tensor)?, element_type.len_of(1).max(1));
     let (roles, kinds): (&[Role], Vec<Vec<NonzeroContent>>) = match (form, tensor.shape()) {
         (TensorForm::Csr, &[rows, columns]) => {
             // A shape with no columns can have any number of rows.
@@ -332,10 +354,10 @@ fn sparse(
                 let e = DENSE_LIMIT.broken(message).in_tensor(tensor.name());
                 return Err(e.in_source(tensor.file().name()));
             }
-            let places = NonzeroContent::Places { every: 1, size: columns };
+            let nonzeros = NonzeroContent::Places { every: 1, size: columns };
             let kinds = vec![
                 vec![NonzeroContent::Values],
-                vec![places],
+                vec![nonzeros],
                 vec![NonzeroContent::Rows { rows, columns }],
             ];
             (&[Role::Values, Role::Indices, Role::Indptr], kinds)
@@ -343,9 +365,9 @@ fn sparse(
         (_, shape) => {
             let behind = |d: usize| shape[d + 1..].iter().fold(1, |n, size| size.saturating_mul(n));
             let dims = shape.iter().enumerate();
-            let places =
+            let nonzeros =
                 dims.map(|(d, &size)| NonzeroContent::Places { every: behind(d), size }).collect();
-            (&[Role::Values, Role::Coords], vec![vec![NonzeroContent::Values], places])
+            (&[Role::Values, Role::Coords], vec![vec![NonzeroContent::Values], nonzeros])
         }
     };
     let len = |all: &Vec<NonzeroContent>| {
@@ -362,7 +384,7 @@ fn sparse(
         return Ok(None);
     }
     let types = roles.iter().map(|role| match role {
-        Role::Values => (of.dtype, of.logical_type.clone()),
+        Role::Values => (element_type.dtype, element_type.logical_type.clone()),
         _ => (DType::U64, None),
     });
     let specs = roles.iter().zip(types).zip(&kinds);
@@ -376,8 +398,8 @@ fn sparse(
 }
 
 fn quantized(tensor: &Tensor, grouping: Grouping, work: &Work) -> Result<Option<MeasuredItem>> {
-    if let Some(of) = tensor.dense_type() {
-        check_zeros(tensor, &of)?;
+    if let Some(element_type) = tensor.dense_type() {
+        check_zeros(tensor, &element_type)?;
     }
     let [words, scales, zeros] = grouping.lens(tensor.shape())?;
     let components = vec![
@@ -391,26 +413,34 @@ fn quantized(tensor: &Tensor, grouping: Grouping, work: &Work) -> Result<Option<
     Ok(Some((item(tensor, Layout::QuantizedGroup, attributes, components, feeds), errors)))
 }
 
-fn in_blocks(tensor: &Tensor, of: &'static BlockType, work: &Work) -> Option<MeasuredItem> {
-    let len = of.stored_len(tensor.shape())?;
+fn in_blocks(tensor: &Tensor, block_type: &'static BlockType, work: &Work) -> Option<MeasuredItem> {
+    let len = block_type.stored_len(tensor.shape())?;
     let components = vec![spec(&Role::Data, DType::U8, None, len)];
     let attributes = attributes_of_elements(tensor);
     let errors = ErrorStats::default();
-    let (from, told, work) = (tensor.clone(), errors.clone(), work.clone());
+    let (from, error_stats, work) = (tensor.clone(), errors.clone(), work.clone());
     let make = move || {
         let element = from.dense_type().unwrap_or(ElementType::new(DType::F32, None));
         let dense = from.dense_pieces(Check::All)?;
-        let made: MadePieces =
-            Box::new(Quantizing { of, from, element, dense, work, most: 0., squares: 0., told });
+        let made: MadePieces = Box::new(Quantizing {
+            block_type,
+            from,
+            element,
+            dense,
+            work,
+            most: 0.,
+            squares: 0.,
+            error_stats,
+        });
         Ok(made)
     };
     let feeds = vec![ComponentSource::Made(Box::new(make))];
-    Some((item(tensor, Layout::Blocks(of), attributes, components, feeds), errors))
+    Some((item(tensor, Layout::Blocks(block_type), attributes, components, feeds), errors))
 }
 
 /// Reads the elements of a tensor as quantized blocks, piece by piece.
 struct Quantizing {
-    of: &'static BlockType,
+    block_type: &'static BlockType,
     from: Tensor,
     element: ElementType,
     dense: DensePieces,
@@ -418,7 +448,7 @@ struct Quantizing {
     /// The largest error so far, and the sum of the squares of all errors.
     most: f64,
     squares: f64,
-    told: ErrorStats,
+    error_stats: ErrorStats,
 }
 
 impl Iterator for Quantizing {
@@ -430,7 +460,7 @@ impl Iterator for Quantizing {
             None => {
                 let count = self.from.count().max(1) as f64;
                 let both = (self.most, (self.squares / count).sqrt());
-                *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(both);
+                *self.error_stats.lock().unwrap_or_else(PoisonError::into_inner) = Some(both);
                 return None;
             }
         };
@@ -444,10 +474,10 @@ const AT_A_TIME: u64 = 1 << 16;
 impl Quantizing {
     /// Returns the blocks of these elements, quantized on the threads of `work`.
     fn blocks_of(&mut self, dense: Bytes) -> Result<Bytes> {
-        let Quantizing { of, element, work, .. } = self;
+        let Quantizing { block_type, element, work, .. } = self;
         let count = dense.len() as u64 * 8 / element.bits().max(1);
-        let mut out = vec![0; (count / of.elements * of.bytes) as usize];
-        let runs = out.chunks_mut((AT_A_TIME / of.elements * of.bytes) as usize);
+        let mut out = vec![0; (count / block_type.elements * block_type.bytes) as usize];
+        let runs = out.chunks_mut((AT_A_TIME / block_type.elements * block_type.bytes) as usize);
         let mut errors = vec![(0f64, 0f64); runs.len()];
         let jobs = runs.zip(&mut errors).enumerate().collect();
         work.for_each(
@@ -455,13 +485,13 @@ impl Quantizing {
             || (),
             |(), (at, (out, errors))| {
                 work.check()?;
-                let count = out.len() as u64 / of.bytes * of.elements;
+                let count = out.len() as u64 / block_type.bytes * block_type.elements;
                 let start = at as u64 * AT_A_TIME;
                 let bytes = element.len_of(start) as usize..element.len_of(start + count) as usize;
                 let bytes = dense.slice(bytes);
                 let part =
                     Dense::new(element.dtype, element.logical_type.clone(), vec![count], bytes);
-                let made = Blocks::quantize(of, &part)?;
+                let made = Blocks::quantize(block_type, &part)?;
                 out.copy_from_slice(made.bytes());
                 let (most, rms) = errors_of(&part, &made)?;
                 *errors = (most, rms * rms * count as f64);

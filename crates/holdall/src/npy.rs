@@ -8,10 +8,10 @@ pub use holdall_core::wire::npy::{
 use holdall_core::Result;
 use holdall_io::Tensor;
 
-/// Returns NumPy's name for the type of a tensor's elements and the shape in such elements, or `None` if the
-/// name says no more than the storage type. Structured types are returned for datasets; times, texts and
-/// opaque bytes for tensors with an attribute that names them. The tensor's bytes, row by row, follow the
-/// [`header_of`] this type and shape in an `.npy` file.
+/// Returns NumPy's name for the type of a tensor's elements and the shape in such elements, or `None` if it
+/// follows from the storage type. Datasets have structured types; tensors with an attribute that names a NumPy
+/// type can have times, strings and opaque bytes. In an `.npy` file, the tensor's bytes in row-major order come
+/// after the [`header_of`] this type and shape.
 ///
 /// # Errors
 /// `npy/no-such-type` if no structured type describes the records of a dataset.

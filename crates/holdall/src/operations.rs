@@ -1,4 +1,4 @@
-//! A table of what each operation does with each kind of place, each layout and each file of a model.
+//! A table of what each operation does with each kind of location, each layout and each file of a model.
 //! Operations check it before they write anything, and `docs/matrix.md` is generated from it.
 
 use holdall_core::{Result, Rule};
@@ -47,10 +47,10 @@ pub enum Operation {
     Build,
 }
 
-/// A kind of place where a model is stored.
+/// A kind of location where a model is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum PlaceKind {
+pub enum LocationKind {
     /// A file on a disk.
     File,
     /// A folder on a disk.
@@ -89,7 +89,7 @@ pub enum LayoutKind {
     Blob,
 }
 
-/// Whether an operation supports a kind of place or layout.
+/// Whether an operation supports a kind of location or layout.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Support {
@@ -129,8 +129,8 @@ pub struct OperationRow {
     pub operation: Operation,
     /// The operation's name for users: the name of its command, if it has one.
     pub name: &'static str,
-    /// What the operation does with each kind of place, in the order of [`PlaceKind::ALL`].
-    pub places: [Support; 9],
+    /// What the operation does with each kind of location, in the order of [`LocationKind::ALL`].
+    pub locations: [Support; 9],
     /// What the operation does with tensors of each layout, in the order of [`LayoutKind::ALL`]; `None` if it
     /// does not process tensors.
     pub layouts: Option<[Support; 6]>,
@@ -138,61 +138,61 @@ pub struct OperationRow {
     pub files: [FileUse; 4],
 }
 
-impl PlaceKind {
+impl LocationKind {
     /// All kinds.
-    pub const ALL: [PlaceKind; 9] = [
-        PlaceKind::File,
-        PlaceKind::Folder,
-        PlaceKind::Index,
-        PlaceKind::Shard,
-        PlaceKind::ArchiveMember,
-        PlaceKind::PackageMember,
-        PlaceKind::Address,
-        PlaceKind::Store,
-        PlaceKind::StandardInput,
+    pub const ALL: [LocationKind; 9] = [
+        LocationKind::File,
+        LocationKind::Folder,
+        LocationKind::Index,
+        LocationKind::Shard,
+        LocationKind::ArchiveMember,
+        LocationKind::PackageMember,
+        LocationKind::Address,
+        LocationKind::Store,
+        LocationKind::StandardInput,
     ];
 
     /// Returns the kind of a path as far as it can be known without opening it: a shard counts as a file.
-    pub fn from_path(path: &Path) -> PlaceKind {
+    pub fn from_path(path: &Path) -> LocationKind {
         match Location::new(path) {
             Location::Path(_) => {}
-            Location::Store(_) => return PlaceKind::Store,
+            Location::Store(_) => return LocationKind::Store,
             Location::Member { archive, .. } => {
                 let outer = archive.to_path_buf();
                 let is_package = outer.join("carton.toml").exists()
                     || outer.extension().is_some_and(|e| e.eq_ignore_ascii_case("carton"));
                 return match is_package {
-                    true => PlaceKind::PackageMember,
-                    false => PlaceKind::ArchiveMember,
+                    true => LocationKind::PackageMember,
+                    false => LocationKind::ArchiveMember,
                 };
             }
-            _ => return PlaceKind::Address,
+            _ => return LocationKind::Address,
         }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match folders::by_entry(name) {
-            _ if path.is_dir() => PlaceKind::Folder,
-            Some(ModelFiles::Index(..)) => PlaceKind::Index,
-            _ => PlaceKind::File,
+            _ if path.is_dir() => LocationKind::Folder,
+            Some(ModelFiles::Index(..)) => LocationKind::Index,
+            _ => LocationKind::File,
         }
     }
 
     /// Returns the kind's name for users.
     pub fn as_str(self) -> &'static str {
         match self {
-            PlaceKind::File => "file",
-            PlaceKind::Folder => "folder",
-            PlaceKind::Index => "index file",
-            PlaceKind::Shard => "one shard",
-            PlaceKind::ArchiveMember => "file in an archive",
-            PlaceKind::PackageMember => "file in a package",
-            PlaceKind::Address => "address",
-            PlaceKind::Store => "object store",
-            PlaceKind::StandardInput => "standard input",
+            LocationKind::File => "file",
+            LocationKind::Folder => "folder",
+            LocationKind::Index => "index file",
+            LocationKind::Shard => "one shard",
+            LocationKind::ArchiveMember => "file in an archive",
+            LocationKind::PackageMember => "file in a package",
+            LocationKind::Address => "address",
+            LocationKind::Store => "object store",
+            LocationKind::StandardInput => "standard input",
         }
     }
 
     fn position(self) -> usize {
-        PlaceKind::ALL.iter().position(|kind| *kind == self).unwrap_or(0)
+        LocationKind::ALL.iter().position(|kind| *kind == self).unwrap_or(0)
     }
 }
 
@@ -235,9 +235,9 @@ impl FileUse {
 }
 
 impl OperationRow {
-    /// Returns what the operation does with a kind of place.
-    pub fn support(&self, place: PlaceKind) -> Support {
-        self.places.get(place.position()).copied().unwrap_or(Support::Yes)
+    /// Returns what the operation does with a kind of location.
+    pub fn support(&self, location: LocationKind) -> Support {
+        self.locations.get(location.position()).copied().unwrap_or(Support::Yes)
     }
 
     /// Returns what the operation does with tensors of a layout; `None` if it does not process tensors.
@@ -294,9 +294,9 @@ const LOCAL: [Support; 9] = [
 
 /// What `holdall view` can show: a file, with the other files of its model.
 const VIEWED: [Support; 9] = {
-    let mut places = LOCAL;
-    places[1] = Partly("all but folders of `.npy` files", ONE_FILE);
-    places
+    let mut locations = LOCAL;
+    locations[1] = Partly("all but folders of `.npy` files", ONE_FILE);
+    locations
 };
 
 /// Operations for which layouts make no difference.
@@ -317,14 +317,14 @@ const WHERE_KNOWN: Support =
 const RECORD_FORMATS: Support = Partly("into zTensor 1.2 and Metatensor", &[&CANNOT_HOLD]);
 
 const fn reads(operation: Operation, name: &'static str) -> OperationRow {
-    OperationRow { operation, name, places: READ_ALL, layouts: ANY_LAYOUT, files: [Reads; 4] }
+    OperationRow { operation, name, locations: READ_ALL, layouts: ANY_LAYOUT, files: [Reads; 4] }
 }
 
 /// The table of all operations.
 pub static OPERATIONS: &[OperationRow] = &[
     reads(Operation::Inspect, "inspect"),
     OperationRow {
-        places: [
+        locations: [
             Yes,
             Yes,
             Yes,
@@ -337,7 +337,7 @@ pub static OPERATIONS: &[OperationRow] = &[
         ],
         layouts: Some([
             Yes,
-            WithNote("row by row"),
+            WithNote("in row-major order"),
             WithNote("as it is, or dense"),
             WithNote("as it is, or as `f32`"),
             WithNote("as records"),
@@ -361,7 +361,7 @@ pub static OPERATIONS: &[OperationRow] = &[
     OperationRow {
         layouts: Some([
             Yes,
-            WithNote("row by row; with `--component` as it is stored"),
+            WithNote("in row-major order; with `--component` as it is stored"),
             EXTRACTED,
             EXTRACTED,
             WithNote("records of a fixed size; otherwise one component"),
@@ -373,7 +373,7 @@ pub static OPERATIONS: &[OperationRow] = &[
     OperationRow {
         layouts: Some([
             Yes,
-            WithNote("row by row"),
+            WithNote("in row-major order"),
             WHERE_KNOWN,
             WHERE_KNOWN,
             RECORD_FORMATS,
@@ -385,14 +385,14 @@ pub static OPERATIONS: &[OperationRow] = &[
     OperationRow {
         operation: Operation::Salvage,
         name: "salvage",
-        places: [Yes, Yes, Yes, SHARD_ALONE, Yes, Yes, Yes, Yes, No(&PLACE, SAVE)],
+        locations: [Yes, Yes, Yes, SHARD_ALONE, Yes, Yes, Yes, Yes, No(&PLACE, SAVE)],
         layouts: ANY_LAYOUT,
         files: [Copies; 4],
     },
     OperationRow {
         operation: Operation::Scan,
         name: "scan",
-        places: [
+        locations: [
             WithNote("that file"),
             WithNote("every file in it"),
             WithNote("the index file itself; name the folder for its shards"),
@@ -409,21 +409,21 @@ pub static OPERATIONS: &[OperationRow] = &[
     OperationRow {
         operation: Operation::Edit,
         name: "edit",
-        places: IN_PLACE,
+        locations: IN_PLACE,
         layouts: EDITED,
         files: [Changes, Changes, UpdatesIfChanged, Changes],
     },
     OperationRow {
         operation: Operation::Compact,
         name: "edit compact",
-        places: IN_PLACE,
+        locations: IN_PLACE,
         layouts: EDITED,
         files: [Changes, Changes, UpdatesIfChanged, Changes],
     },
     OperationRow {
         operation: Operation::Pack,
         name: "pack",
-        places: [
+        locations: [
             WithNote("with the files that it refers to"),
             WithNote("every file in it"),
             WithNote("with its shards"),
@@ -440,21 +440,21 @@ pub static OPERATIONS: &[OperationRow] = &[
     OperationRow {
         operation: Operation::Serve,
         name: "serve",
-        places: LOCAL,
+        locations: LOCAL,
         layouts: ANY_LAYOUT,
         files: [CopiesUnchanged; 4],
     },
     OperationRow {
         operation: Operation::View,
         name: "view",
-        places: VIEWED,
+        locations: VIEWED,
         layouts: ANY_LAYOUT,
         files: [CopiesUnchanged; 4],
     },
     OperationRow {
         operation: Operation::Build,
         name: "build",
-        places: [
+        locations: [
             Yes,
             No(&PLACE, "name the file of records in it"),
             Yes,
@@ -479,23 +479,24 @@ impl Operation {
     }
 }
 
-/// Returns an error if the operation does not support the kind of place of `path`. Call it before anything is
+/// Returns an error if the operation does not support the kind of location of `path`. Call it before anything is
 /// done.
 ///
 /// # Errors
 /// The rule that the table gives.
 pub fn check(operation: Operation, path: &Path) -> Result<()> {
-    check_kind(operation, PlaceKind::from_path(path), &Location::new(path).to_string())
+    check_kind(operation, LocationKind::from_path(path), &Location::new(path).to_string())
 }
 
-/// The same as [`check`] for a known kind of place, called `name` in errors.
+/// The same as [`check`] for a known kind of location, called `name` in errors.
 ///
 /// # Errors
 /// The same as [`check`].
-pub fn check_kind(operation: Operation, place: PlaceKind, name: &str) -> Result<()> {
+pub fn check_kind(operation: Operation, location: LocationKind, name: &str) -> Result<()> {
     let row = operation.row();
-    let Support::No(rule, instead) = row.support(place) else { return Ok(()) };
-    let message = format!("`{}` does not support this kind of place: {}", row.name, place.as_str());
+    let Support::No(rule, instead) = row.support(location) else { return Ok(()) };
+    let message =
+        format!("`{}` does not support this kind of location: {}", row.name, location.as_str());
     let e = rule.broken(message).in_source(name);
     Err(if rule.hint.is_some() { e } else { e.with_hint(instead) })
 }

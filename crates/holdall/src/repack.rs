@@ -44,7 +44,8 @@ impl SparseForms {
             };
             encoder.check_tensor(&spec).is_ok()
         };
-        let csr = |of| [(Role::Values, of), (Role::Indices, of), (Role::Indptr, of)];
+        let csr =
+            |wanted| [(Role::Values, wanted), (Role::Indices, wanted), (Role::Indptr, wanted)];
         SparseForms {
             packed: probe(Layout::PackedCsr, &[(Role::Data, DType::U64)]),
             narrow: probe(Layout::SparseCsr, &csr(DType::U32)),
@@ -53,7 +54,7 @@ impl SparseForms {
 
     /// Returns the tensor as an item for the target: in the other form, or with wider indices, if needed.
     pub(crate) fn item(&self, tensor: &Tensor) -> Result<Item> {
-        let are_all = |of| tensor.components().all(|c| !is_index(&c.role) || c.dtype == of);
+        let are_all = |dtype| tensor.components().all(|c| !is_index(&c.role) || c.dtype == dtype);
         let fits = are_all(DType::U64) || (self.narrow && are_all(DType::U32));
         if !self.has(tensor) || (is_sparse(tensor) && !fits) {
             return repacked(tensor);
@@ -84,22 +85,22 @@ fn repacked(tensor: &Tensor) -> Result<Item> {
         feeds.clear();
         let (shape, dtype) = (tensor.shape(), data.dtype);
         let count = packed_count(&spec.layout, shape, dtype, data.decoded_len).unwrap_or(0);
-        let of = |role, dtype: DType, count: u64| {
+        let component = |role, dtype: DType, count: u64| {
             ComponentSpec::new(role, dtype, count.saturating_mul(dtype.width()))
         };
-        let mut values = of(Role::Values, dtype, count);
+        let mut values = component(Role::Values, dtype, count);
         values.logical_type = data.logical_type;
         spec.components.push(values);
         match (&spec.layout, shape) {
             (Layout::PackedCsr, shape) => {
                 let rows = shape.first().map_or(0, |rows| rows.saturating_add(1));
-                spec.components.push(of(Role::Indices, DType::U64, count));
-                spec.components.push(of(Role::Indptr, DType::U64, rows));
+                spec.components.push(component(Role::Indices, DType::U64, count));
+                spec.components.push(component(Role::Indptr, DType::U64, rows));
                 spec.layout = Layout::SparseCsr;
             }
             (_, shape) => {
                 let all = count.saturating_mul(shape.len() as u64);
-                spec.components.push(of(Role::Coords, DType::U64, all));
+                spec.components.push(component(Role::Coords, DType::U64, all));
                 spec.layout = Layout::SparseCoo;
             }
         }

@@ -1,12 +1,12 @@
 //! Recovers the sound tensors of a damaged file.
 //!
-//! From a file that opens, all tensors are taken except those in which verification finds an error. If the
-//! file does not open, these recoveries are tried in order: as a file whose data was cut short or grew (its
-//! header says which tensors are complete) or whose footer was lost while its manifest was not; as a model in
-//! several files, of which the existing ones are taken; as a zip whose directory was lost, by the headers of
-//! its entries; and as a file whose end was lost, by an older end of the same file further up (which an
-//! interrupted append leaves). A package without a directory gets a new one, made from the headers of its
-//! entries. Names, types and shapes are read from the file, never guessed.
+//! From a file that opens, all tensors are recovered except those in which verification finds an error. If the
+//! file does not open, it is read in these ways, in order: as a file whose data was cut short or grew (the
+//! header determines which tensors are complete) or whose footer was lost while its manifest was not; as a model in
+//! several files, some of which are missing; as a zip whose directory was lost, by the headers of its entries;
+//! and as a file whose end was lost, up to an older end of the same file (which an interrupted append leaves). A
+//! package without a directory gets a new one, made from the headers of its entries. Names, types and shapes are
+//! read from the file, never guessed.
 
 mod older;
 mod parts;
@@ -25,8 +25,8 @@ use holdall_io::select::Select;
 use holdall_io::{File, WriteOptions};
 use std::path::Path;
 
-/// Errors that are kept in the report; further errors are only counted.
-const MOST_TOLD: usize = 1000;
+/// The maximum number of errors in a report; further errors are only counted.
+const MAX_REPORTED_ERRORS: usize = 1000;
 
 /// The result of a salvage.
 #[derive(Debug)]
@@ -36,13 +36,14 @@ pub struct SalvageReport {
     pub open_error: Option<Error>,
     /// Length of the damaged file in bytes.
     pub source_len: u64,
-    /// Bytes of the file that were read as the file: fewer than `source_len` if an older end was found.
+    /// Bytes of the damaged file that belong to the file that was read: fewer than `source_len` if it was read up to
+    /// an older end.
     pub read_len: u64,
-    /// Number of tensors that were taken.
+    /// Number of recovered tensors.
     pub tensors: u64,
-    /// Number of files that were taken from a package.
+    /// Number of files recovered from a package.
     pub files: u64,
-    /// Errors of the tensors and files that were not taken: the first 1000.
+    /// Errors of the tensors and files that were not recovered: the first 1000.
     pub left_out: Vec<Error>,
     /// Number of errors, including those beyond the first 1000.
     pub left_out_count: u64,
@@ -55,7 +56,7 @@ pub struct SalvageReport {
 }
 
 impl SalvageReport {
-    /// Returns `true` if everything that the file once had was taken, as far as can be determined.
+    /// Returns `true` if nothing is missing, as far as can be determined.
     pub fn is_complete(&self) -> bool {
         self.open_error.is_none() && self.left_out_count == 0
     }
@@ -74,47 +75,47 @@ pub fn salvage(
 ) -> Result<SalvageReport> {
     let (path, target) = (path.as_ref(), target.as_ref());
     let damaged = match options.open(path) {
-        Ok(file) => Damaged { file, refused: None, lost: Vec::new() },
+        Ok(file) => Damaged { file, open_error: None, lost: Vec::new() },
         Err(e) if e.kind() == ErrorKind::Misuse => return Err(e),
         // A folder may fail with Io because the file that would open it is missing.
         Err(e) if e.kind() == ErrorKind::Io && !path.is_dir() => return Err(e),
-        Err(e) => match opened(path, target, &write, options)? {
-            Opened::File(file, lost) => Damaged { file, refused: Some(e), lost },
+        Err(e) => match open_damaged(path, target, &write, options)? {
+            Opened::File(file, lost) => Damaged { file, open_error: Some(e), lost },
             #[cfg(feature = "carton")]
             Opened::Package => return package(path, target, write, options, e),
             Opened::Nothing(why) => return Err(e.without_advice().with_hint(why)),
         },
     };
-    take(damaged, path, target, write)
+    write_sound_tensors(damaged, path, target, write)
 }
 
 /// A damaged file, opened as far as possible.
 struct Damaged {
     file: File,
     /// The error of opening the file as it is, if it does not open.
-    refused: Option<Error>,
+    open_error: Option<Error>,
     /// Known missing parts, in addition to the errors of its tensors.
     lost: Vec<Error>,
 }
 
-/// Writes the sound tensors.
-fn take(
+/// Writes the sound tensors of a damaged file.
+fn write_sound_tensors(
     damaged: Damaged,
     path: &Path,
     target: &Path,
     write: WriteOptions,
 ) -> Result<SalvageReport> {
-    let Damaged { file, refused, mut lost } = damaged;
+    let Damaged { file, open_error, mut lost } = damaged;
     if lost.is_empty() {
         lost.extend(parts::others(&file, path));
     }
-    let wrong = broken(&file, &write.work)?;
+    let faulty = broken(&file, &write.work)?;
     let name = |at: &usize| file.index().at(*at).map(|t| t.name().to_owned());
-    let select = Select::all().without(wrong.tensors.iter().filter_map(name));
-    if wrong.tensors.len() >= file.len() && !file.is_empty() {
+    let select = Select::all().without(faulty.tensors.iter().filter_map(name));
+    if faulty.tensors.len() >= file.len() && !file.is_empty() {
         let e = NOTHING_SOUND.broken(format!("none of the {} tensors is sound", file.len()));
         let e = e.in_source(file.name());
-        return Err(match wrong.errors.into_iter().next() {
+        return Err(match faulty.errors.into_iter().next() {
             Some(first) => e.because(first),
             None => e,
         });
@@ -127,25 +128,28 @@ fn take(
             None => e,
         });
     }
-    let report =
-        convert(&file, target, &Convert::new(target_of(&file, target, write)).with_select(select))?;
+    let report = convert(
+        &file,
+        target,
+        &Convert::new(target_options(&file, target, write)).with_select(select),
+    )?;
     let read_len = file.index().source_len();
     // If only a part of the file was read, its full length is taken from the file system.
-    let source_len = match (&refused, path.metadata()) {
+    let source_len = match (&open_error, path.metadata()) {
         (Some(_), Ok(meta)) if meta.is_file() && file.all_sources().len() == 1 => meta.len(),
         _ => read_len,
     };
-    let left_out_count = (wrong.tensors.len() + lost.len()) as u64;
-    let left_out = lost.into_iter().chain(wrong.errors).take(MOST_TOLD).collect();
+    let left_out_count = (faulty.tensors.len() + lost.len()) as u64;
+    let left_out = lost.into_iter().chain(faulty.errors).take(MAX_REPORTED_ERRORS).collect();
     Ok(SalvageReport {
-        open_error: refused,
+        open_error,
         source_len,
         read_len: read_len.min(source_len),
         tensors: report.tensors,
         files: 0,
         left_out,
         left_out_count,
-        unchecked: wrong.unchecked,
+        unchecked: faulty.unchecked,
         left_behind: report.left_behind,
         target_len: report.target_len,
     })
@@ -163,10 +167,11 @@ enum Opened {
 }
 
 /// The reason why nothing can be recovered from a file.
-const LOST: &str = "nothing can be recovered: the names, types and shapes of its tensors are lost";
+const NAMES_LOST: &str =
+    "nothing can be recovered: the names, types and shapes of its tensors are lost";
 
 /// Opens the damaged file at `path` by each kind of recovery in turn.
-fn opened(
+fn open_damaged(
     path: &Path,
     target: &Path,
     write: &WriteOptions,
@@ -193,14 +198,14 @@ fn opened(
         return Ok(Opened::File(file, Vec::new()));
     }
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
-    if let Some(opened) = zip::open(path, target, write, &options_of_damaged)? {
-        return Ok(opened);
+    if let Some(open_damaged) = zip::open(path, target, write, &options_of_damaged)? {
+        return Ok(open_damaged);
     }
     #[cfg(not(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5")))]
     let _ = (target, write);
-    Ok(match older::older(path, options)? {
+    Ok(match older::open(path, options)? {
         Some(file) => Opened::File(file, Vec::new()),
-        None => Opened::Nothing(LOST),
+        None => Opened::Nothing(NAMES_LOST),
     })
 }
 
@@ -211,27 +216,27 @@ fn package(
     target: &Path,
     write: WriteOptions,
     options: &OpenOptions,
-    refused: Error,
+    open_error: Error,
 ) -> Result<SalvageReport> {
-    let mended = holdall_carton::repair(path, target, &write, options)?;
-    let left_out_count = mended.lost.len() as u64;
+    let repaired = holdall_carton::repair(path, target, &write, options)?;
+    let left_out_count = repaired.lost.len() as u64;
     Ok(SalvageReport {
-        open_error: Some(refused),
-        source_len: mended.source_len,
-        read_len: mended.read_len,
+        open_error: Some(open_error),
+        source_len: repaired.source_len,
+        read_len: repaired.read_len,
         tensors: 0,
-        files: mended.files,
-        left_out: mended.lost.into_iter().take(MOST_TOLD).collect(),
+        files: repaired.files,
+        left_out: repaired.lost.into_iter().take(MAX_REPORTED_ERRORS).collect(),
         left_out_count,
         unchecked: 0,
         left_behind: Vec::new(),
-        target_len: mended.target_len,
+        target_len: repaired.target_len,
     })
 }
 
 /// Returns options that write the format and version of the old file, unless `write` or the extension of
 /// `target` give others.
-fn target_of(file: &File, target: &Path, write: WriteOptions) -> WriteOptions {
+fn target_options(file: &File, target: &Path, write: WriteOptions) -> WriteOptions {
     let own = FORMATS.iter().find(|format| format.id == file.format());
     let mut write = match (write.format_for(target), own) {
         (Err(_), Some(own)) => write.with_format(own),

@@ -245,7 +245,7 @@ const TREES: usize = 256 << 20;
 
 impl Known {
     fn index(&self, id: FileId, find: impl FnOnce() -> Vec<Range<u64>>) -> Vec<Range<u64>> {
-        if let Some((_, index)) = lock(&self.indexes).iter().find(|(of, _)| *of == id) {
+        if let Some((_, index)) = lock(&self.indexes).iter().find(|(other, _)| *other == id) {
             return index.clone();
         }
         let index = find();
@@ -260,7 +260,7 @@ impl Known {
 
     fn tree(&self, id: FileId) -> Option<Arc<Tree>> {
         let mut all = lock(&self.trees);
-        let at = all.iter().position(|(of, _)| *of == id)?;
+        let at = all.iter().position(|(other, _)| *other == id)?;
         let found = all.remove(at)?;
         let tree = Arc::clone(&found.1);
         all.push_back(found);
@@ -297,7 +297,7 @@ impl OneFile {
     /// Returns the ranges that a decoder reads. If a few bytes give the position of the index, nothing is
     /// decoded: the client waits for this answer, and decodes the index anyway.
     fn find_index(&self) -> Vec<Range<u64>> {
-        let traced = Arc::new(Traced { of: Arc::clone(&self.source), read: Mutex::default() });
+        let traced = Arc::new(Traced { source: Arc::clone(&self.source), read: Mutex::default() });
         let done = match holdall_io::table_of(&*traced, &self.limits) {
             Ok(Some(table)) => {
                 lock(&traced.read).push(table);
@@ -386,18 +386,18 @@ impl ServedFile for OneFile {
 
 /// A source that records which ranges were read.
 struct Traced {
-    of: Arc<FileSource>,
+    source: Arc<FileSource>,
     read: Mutex<Vec<Range<u64>>>,
 }
 
 impl ByteSource for Traced {
     fn len(&self) -> u64 {
-        self.of.len()
+        self.source.len()
     }
 
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         lock(&self.read).extend_from_slice(ranges);
-        self.of.read(ranges)
+        self.source.read(ranges)
     }
 
     fn read_hints(&self) -> ReadHints {

@@ -347,7 +347,7 @@ const SMALL: u64 = 1 << 20;
 /// `net/identity`; Io.
 pub fn read_identity(path: &Path) -> Result<Identity> {
     if path.exists() {
-        return Identity::of_own(&small(path)?).map_err(|e| e.in_source(path.display()));
+        return Identity::from_own_pem(&small(path)?).map_err(|e| e.in_source(path.display()));
     }
     let identity = Identity::generate()?;
     let written = write_secret(path, identity.to_pem().as_bytes());
@@ -366,7 +366,7 @@ pub fn read_identity(path: &Path) -> Result<Identity> {
 /// # Errors
 /// `net/identity`; Io.
 pub fn read_certificate(certificate: &Path, key: &Path) -> Result<Identity> {
-    let identity = Identity::of_pem(&small(certificate)?, &small(key)?);
+    let identity = Identity::from_pem(&small(certificate)?, &small(key)?);
     identity.map_err(|e| e.in_source(certificate.display()))
 }
 

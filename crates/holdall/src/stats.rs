@@ -42,14 +42,14 @@ impl Default for StatsOptions {
 }
 
 /// Maximum decoded bytes of a remote tensor that are held in memory.
-const HELD: u64 = 64 << 20;
+const MAX_HELD_LEN: u64 = 64 << 20;
 
 /// Computes statistics of a tensor's values in bounded memory, on several threads if the stored form allows
 /// it.
 ///
 /// The values are read twice, the second time for the histogram. Dense tensors of any type are supported; for
 /// complex ones the magnitudes are used. The stored form of quantized and described tensors is held in
-/// memory, and so are the positions of a sparse tensor's entries if they are not in rising order. Digests are
+/// memory, and so are the positions of a sparse tensor's entries if they are not sorted. Digests are
 /// checked as in a load, since all of the tensor is read.
 ///
 /// ```no_run
@@ -70,34 +70,34 @@ pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
     elements.compare()?;
     let passes = if options.bins > 0 { 2 } else { 1 };
     options.work.begin(elements.len().unwrap_or(0).saturating_mul(passes));
-    let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
+    let in_context = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
     let scan = Scan { elements: &elements, options };
     let parts = Mutex::new(Vec::new());
     scan.each(|start, bytes| {
-        let mut part = Moments::new(&elements.of);
-        part.take(&elements.of, bytes)?;
+        let mut part = Moments::new(&elements.element_type);
+        part.take(&elements.element_type, bytes)?;
         parts.lock().unwrap_or_else(PoisonError::into_inner).push((start, part));
         Ok(())
     })
-    .map_err(placed)?;
+    .map_err(in_context)?;
     // In order, so that the result does not depend on the order in which threads finish.
     let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
     parts.sort_by_key(|(start, _)| *start);
-    let mut all = Moments::new(&elements.of);
+    let mut all = Moments::new(&elements.element_type);
     parts.iter().for_each(|(_, part)| all.add(part));
     all.add_zeros(implied);
-    let mut out = all.finish(&elements.of, implied);
+    let mut out = all.finish(&elements.element_type, implied);
     if options.bins > 0
         && let Some(bins) = Bins::from_stats(&out, options.bins)
     {
         let all = Mutex::new(bins.clone());
         scan.each(|_, bytes| {
             let mut part = bins.clone();
-            part.take(&elements.of, bytes)?;
+            part.take(&elements.element_type, bytes)?;
             all.lock().unwrap_or_else(PoisonError::into_inner).add(&part);
             Ok(())
         })
-        .map_err(placed)?;
+        .map_err(in_context)?;
         let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
         all.add_zeros(implied);
         out.histogram = Some(all.finish());
@@ -109,15 +109,15 @@ pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
 fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
     Ok(match tensor.layout() {
         // The values are read twice but fetched once.
-        Layout::Dense if is_far(tensor) => (Elements::held(tensor.to_dense()?), 0),
+        Layout::Dense if is_small_remote(tensor) => (Elements::held(tensor.to_dense()?), 0),
         Layout::Dense => (Elements::stored(tensor, tensor.require(&Role::Data)?)?, 0),
         Layout::SparseCsr | Layout::PackedCsr => {
             let csr = held::csr(&tensor.checked())?;
-            sparse(tensor, csr.values(), || csr.places())?
+            sparse(tensor, csr.values(), || csr.flat_indices())?
         }
         Layout::SparseCoo | Layout::PackedCoo => {
             let coo = held::coo(&tensor.checked())?;
-            sparse(tensor, coo.values(), || coo.places())?
+            sparse(tensor, coo.values(), || coo.flat_indices())?
         }
         layout if layout.is_computed() => (Elements::computed(tensor.computed()?), 0),
         _ if tensor.description().is_some() => (Elements::described(tensor)?, 0),
@@ -127,19 +127,19 @@ fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
 }
 
 /// Returns `true` if a tensor is remote and small enough to be held in memory.
-fn is_far(tensor: &Tensor) -> bool {
+fn is_small_remote(tensor: &Tensor) -> bool {
     let len = tensor.component(&Role::Data).and_then(|c| c.decoded_len);
-    tensor.file().sources().read_hints().is_remote() && len.is_some_and(|len| len <= HELD)
+    tensor.file().sources().read_hints().is_remote() && len.is_some_and(|len| len <= MAX_HELD_LEN)
 }
 
-/// Returns the stored values and the number of implied zeros; if several values have the same position, and
-/// are summed, all elements.
+/// Returns the stored values and the number of implied zeros. If several values have the same position, they are
+/// summed, and all elements are returned.
 fn sparse<P: Iterator<Item = u64>>(
     tensor: &Tensor,
     values: &Dense,
-    places: impl Fn() -> P,
+    flat_indices: impl Fn() -> P,
 ) -> Result<(Elements, u64)> {
-    Ok(match stored_values(values, places, tensor.count()) {
+    Ok(match stored_values(values, flat_indices, tensor.count()) {
         Some((values, zeros)) => (Elements::held(values), zeros),
         None => (Elements::held(tensor.to_dense()?), 0),
     })
@@ -151,28 +151,28 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Passes all elements to `work`, in runs: the index of the first element, and the bytes.
-    fn each(&self, work: impl Fn(u64, &[u8]) -> Result<()> + Sync) -> Result<()> {
+    /// Calls `visit` with consecutive runs of elements: the index of the first element, and the bytes.
+    fn each(&self, visit: impl Fn(u64, &[u8]) -> Result<()> + Sync) -> Result<()> {
         let step = step(&[self.elements]);
-        let told = &self.options.work;
+        let progress = &self.options.work;
         let is_random = self.elements.is_random() && !self.elements.is_summed();
         let Some(count) = self.elements.count.filter(|_| is_random) else {
             let mut cursor = self.elements.cursor()?;
             let mut start = 0;
             loop {
                 let read =
-                    cursor.next(step, |bytes| work(start, bytes).map(|()| bytes.len() as u64))?;
+                    cursor.next(step, |bytes| visit(start, bytes).map(|()| bytes.len() as u64))?;
                 if read == 0 {
                     return Ok(());
                 }
-                told.advance(read)?;
+                progress.advance(read)?;
                 start += step;
             }
         };
-        told.for_each(ranges(count, step), Vec::new, |memory, range| {
+        progress.for_each(ranges(count, step), Vec::new, |memory, range| {
             self.elements.with(range.clone(), memory, |bytes| {
-                work(range.start, bytes)?;
-                told.advance(bytes.len() as u64)
+                visit(range.start, bytes)?;
+                progress.advance(bytes.len() as u64)
             })
         })
     }

@@ -247,7 +247,7 @@ fn tensors(file: &File, options: &VerifyOptions, state: &State) -> Result<Verify
         warnings: warnings(file, &options.select),
         ..VerifyReport::default()
     };
-    let mut checksums: Vec<bytes::Numbered<'_>> = file.checksums().enumerate().collect();
+    let mut checksums: Vec<bytes::IndexedChecksum<'_>> = file.checksums().enumerate().collect();
     if !options.select.is_all() {
         let bare = tensors.iter().flat_map(|t| t.components()).filter(|c| c.digest.is_none());
         let wanted: HashSet<usize> = bare.flat_map(|c| file.checksums_of(&c)).collect();
@@ -367,7 +367,7 @@ struct Findings {
 impl Findings {
     /// Drops all but the first [`MAX_FINDINGS`] in the file's own order.
     fn keep_first(&mut self) {
-        self.all.sort_by_key(|(place, _)| *place);
+        self.all.sort_by_key(|(position, _)| *position);
         self.all.truncate(MAX_FINDINGS);
     }
 }

@@ -307,11 +307,11 @@ fn what_is_dropped_ends() {
         assert_eq!(source.begun.load(Ordering::SeqCst), begun);
 
         // The same for work on threads: the thread is cancelled, too.
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let mut run = Box::pin(file.run(move |file, work| {
             let options = VerifyOptions::new().with_work(work);
             let found = holdall::verify(file, &options).map(drop);
-            tell.send(found.map_err(|e| e.code())).unwrap();
+            sender.send(found.map_err(|e| e.code())).unwrap();
             Ok(())
         }));
         while source.under_way.load(Ordering::SeqCst) == 0 {
@@ -320,7 +320,7 @@ fn what_is_dropped_ends() {
             tokio::task::yield_now().await;
         }
         drop(run);
-        assert_eq!(told.recv().unwrap(), Err("work/cancelled"));
+        assert_eq!(receiver.recv().unwrap(), Err("work/cancelled"));
         while source.under_way.load(Ordering::SeqCst) > 0 {
             tokio::task::yield_now().await;
         }
@@ -471,9 +471,9 @@ fn a_source_that_panics_is_told_by_what_it_said() {
             })
         }
     }
-    let told = |e: tokio::task::JoinError| {
-        let said = e.into_panic();
-        said.downcast::<&str>().map(|said| said.to_string()).unwrap_or_default()
+    let panic_message = |e: tokio::task::JoinError| {
+        let payload = e.into_panic();
+        payload.downcast::<&str>().map(|payload| payload.to_string()).unwrap_or_default()
     };
     wait(async {
         let source = Arc::new(Broken(model().into(), AtomicUsize::new(0)));
@@ -484,17 +484,17 @@ fn a_source_that_panics_is_told_by_what_it_said() {
         };
         // While opening, in a load, and in a read on a thread.
         let e = tokio::spawn(open(0)).await.map(drop).unwrap_err();
-        assert_eq!(told(e), "the disk is on fire");
+        assert_eq!(panic_message(e), "the disk is on fire");
         let file = open(1000).await;
         source.1.store(1, Ordering::SeqCst);
         let of = file.clone();
         let load = async move { of.load_all(&LoadOptions::new()).await.map(drop) };
-        assert_eq!(told(tokio::spawn(load).await.unwrap_err()), "the disk is on fire");
+        assert_eq!(panic_message(tokio::spawn(load).await.unwrap_err()), "the disk is on fire");
         source.1.store(1, Ordering::SeqCst);
         let run = async move {
             file.run(|file, _| file.tensor("raw1")?.bytes(&Role::Data).map(drop)).await
         };
-        assert_eq!(told(tokio::spawn(run).await.unwrap_err()), "the disk is on fire");
+        assert_eq!(panic_message(tokio::spawn(run).await.unwrap_err()), "the disk is on fire");
     });
 }
 

@@ -243,7 +243,7 @@ fn what_is_in_an_archive_is_told() {
         zip(&[("m.bin", &whole, true), ("a.npz", &numpy, false), ("notes.txt", b"hi", true)]);
     let tarred = tar(&[member("w/m.bin", b'0', &whole), member("in.zip", b'0', &zipped)]);
     let outer = put(&dir, "x.tar", &tarred);
-    let told = |found: &holdall::archive::ArchiveContents| -> Vec<(String, u64, Option<&str>)> {
+    let entries = |found: &holdall::archive::ArchiveContents| -> Vec<(String, u64, Option<&str>)> {
         let one =
             |f: &holdall::archive::ArchiveEntry| (f.name.clone(), f.len, f.format.map(|f| f.id));
         found.files.iter().map(one).collect()
@@ -253,14 +253,14 @@ fn what_is_in_an_archive_is_told() {
     let m = whole.len() as u64;
     let safetensors = Some("safetensors");
     assert_eq!(
-        told(&found),
+        entries(&found),
         [("w/m.bin".to_owned(), m, safetensors), ("in.zip".to_owned(), zipped.len() as u64, None)]
     );
     // An archive inside another is listed by its path.
     let found = listed(&inside(&outer, "in.zip"));
     assert_eq!(found.kind, "zip");
     assert_eq!(
-        told(&found),
+        entries(&found),
         [
             ("m.bin".to_owned(), m, safetensors),
             ("a.npz".to_owned(), numpy.len() as u64, Some("npz")),

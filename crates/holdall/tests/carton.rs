@@ -237,11 +237,11 @@ fn files_that_are_linked_to_are_fetched() {
     assert!(report.len < 1_000_000);
     let package = Package::open(&shrunk).unwrap();
     let file = package.file("model/big").unwrap();
-    assert_eq!((file.place, file.len), (FileLocation::Links, None));
+    assert_eq!((file.location, file.len), (FileLocation::Links, None));
     assert_eq!(package.read("model/big").unwrap_err().code(), "package/not-here");
     // Its texts alone, in a folder, are not a whole package either, and are not packed as one.
     let folder = tempfile::tempdir().unwrap();
-    for file in package.files().iter().filter(|file| file.place != FileLocation::Links) {
+    for file in package.files().iter().filter(|file| file.location != FileLocation::Links) {
         let to = folder.path().join(&file.path);
         std::fs::create_dir_all(to.parent().unwrap()).unwrap();
         std::fs::write(to, package.read(&file.path).unwrap()).unwrap();
@@ -302,12 +302,12 @@ fn a_linked_description_is_fetched_to_open() {
     let options = OpenOptions::new().with_fetcher(Arc::new(All(store.path().to_owned())));
     let package = Package::open_with(&shrunk, &options).unwrap();
     assert_eq!(package.description(), whole.description());
-    assert_eq!(package.file("carton.toml").unwrap().place, FileLocation::Links);
+    assert_eq!(package.file("carton.toml").unwrap().location, FileLocation::Links);
     assert!(package.warnings().iter().all(|w| w.code != "carton/linked-description"));
     assert_eq!(package.read("carton.toml").unwrap(), whole.read("carton.toml").unwrap());
     // Its texts in a folder are the same package.
     let folder = tempfile::tempdir().unwrap();
-    for file in package.files().iter().filter(|file| file.place != FileLocation::Links) {
+    for file in package.files().iter().filter(|file| file.location != FileLocation::Links) {
         let to = folder.path().join(&file.path);
         std::fs::create_dir_all(to.parent().unwrap()).unwrap();
         std::fs::write(to, package.read(&file.path).unwrap()).unwrap();
@@ -335,7 +335,10 @@ fn links_lead_to_what_is_elsewhere() {
     let at = corpus("accept/carton/made-linked-target.carton");
     let package = Package::open(&at).unwrap();
     let link = package.file("model/w").unwrap();
-    assert_eq!((link.target.as_deref(), link.place), (Some("model/blobs/abc"), FileLocation::Zip));
+    assert_eq!(
+        (link.target.as_deref(), link.location),
+        (Some("model/blobs/abc"), FileLocation::Zip)
+    );
     assert_eq!(package.read("model/w").unwrap_err().code(), "package/not-here");
     struct SingleFile(PathBuf);
     impl Fetcher for SingleFile {
@@ -362,7 +365,7 @@ fn links_lead_to_what_is_elsewhere() {
     Packer::from_package(&whole).with_links(package.links().clone()).write(&shrunk, false).unwrap();
     let shrunk = Package::open(&shrunk).unwrap();
     assert_eq!(shrunk.file("model/w"), package.file("model/w"));
-    assert_eq!(shrunk.file("model/blobs/abc").unwrap().place, FileLocation::Links);
+    assert_eq!(shrunk.file("model/blobs/abc").unwrap().location, FileLocation::Links);
 }
 
 /// Paths that are one on some systems are kept apart where the file system allows it.

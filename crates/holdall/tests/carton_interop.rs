@@ -75,12 +75,12 @@ fn the_original_reads_what_we_pack() {
             .args(["words", "ragged"])
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&out.stderr);
+        let stderr = String::from_utf8_lossy(&out.stderr);
         // Before release 3.14, Python's `zipfile` does not know zstd.
-        if packing == Packing::Zstd && said.contains("compression method is not supported") {
+        if packing == Packing::Zstd && stderr.contains("compression method is not supported") {
             continue;
         }
-        assert!(out.status.success(), "{packing:?}: {said}");
+        assert!(out.status.success(), "{packing:?}: {stderr}");
         let found: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
         assert_eq!(found["broken"], json!(null), "{packing:?}");
         assert_eq!(found["name"], "Ours");

@@ -100,7 +100,7 @@ fn the_same_parts_give_the_same_bytes_at_places_that_can_be_mapped() {
         assert_eq!(entry.method(), Method::Stored);
         let bytes = window.bytes(place).unwrap();
         assert_eq!(
-            holdall_core::codec::crc::Crc32::of_zip(&bytes),
+            holdall_core::codec::crc::Crc32::zip_crc32(&bytes),
             entry.crc32(),
             "{}",
             entry.name()
@@ -142,7 +142,7 @@ fn parts_that_do_not_fit_are_refused() {
     refused(all.clone().with_tensor("in", floats(&[], &[1.0])), "two tensors are named `in`");
     refused(all.clone().with_tensor("z", floats(&[2], &[1.0])), "4 bytes do not fit the shape [2]");
     let texts = TensorValue::Strings { shape: vec![], data: vec![] };
-    refused(all.clone().with_tensor("z", texts), "0 texts do not fit the shape []");
+    refused(all.clone().with_tensor("z", texts), "0 strings do not fit the shape []");
     let deep = TensorValue::Nested(vec![TensorValue::Nested(vec![])]);
     refused(all.with_tensor("z", deep), "contains a nested tensor");
 }
@@ -293,7 +293,7 @@ mod named {
                 assert!(["package/link-out", "package/part"].contains(&e.code()), "{e}");
                 // A model whose files are elsewhere does not open, and is not packed through links either.
                 let mut follow = recipe();
-                follow.follow = SymlinkPolicy::All;
+                follow.symlinks = SymlinkPolicy::All;
                 follow.prepare(&model).unwrap_err();
                 std::fs::remove_file(last).unwrap();
             }

@@ -235,7 +235,7 @@ fn a_folder_of_a_model_alone_keeps_its_links() {
     let e = recipe.prepare(at("m")).unwrap_err();
     assert_eq!(e.code(), "package/link-out");
     assert!(e.to_string().contains("weights.bin") && !e.remedies().is_empty(), "{e}");
-    recipe.follow = SymlinkPolicy::All;
+    recipe.symlinks = SymlinkPolicy::All;
     let report = recipe.prepare(at("m")).unwrap().packer.write(at("n.carton"), false).unwrap();
     assert_eq!(report.left_behind, ["that `weights.bin` is a symbolic link to `../outside`"]);
     let package = Package::open(at("n.carton")).unwrap();

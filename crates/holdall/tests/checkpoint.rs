@@ -55,9 +55,9 @@ fn tensors_of_many_ranks_are_put_together() {
             assert_eq!(values(&file, "tp"), turned);
             assert_eq!(values(&file, "few"), [1.0, 2.0, 3.0]);
             assert_eq!((values(&file, "none"), values(&file, "one")), (vec![], vec![2.5]));
-            let said = |key: &str| file.attributes().get(key).unwrap().to_json();
+            let attribute = |key: &str| file.attributes().get(key).unwrap().to_json();
             assert_eq!(
-                [said("step"), said("opt.lr"), said("opt.names")],
+                [attribute("step"), attribute("opt.lr"), attribute("opt.names")],
                 ["12", "0.5", r#"["x","y"]"#]
             );
             // Rows of a tensor whose rows are in several files.

@@ -1,6 +1,6 @@
 //! Edits of models in several files: the result equals that of the same edit of the model in one file.
 
-use holdall::operations::{self, OPERATIONS, Operation, PlaceKind, Support};
+use holdall::operations::{self, LocationKind, OPERATIONS, Operation, Support};
 use holdall::{
     Convert, DType, Edit, File, FileRole, TensorSpec, Value, WriteOptions, Writer, compact,
     convert, diff, formats, verify,
@@ -388,17 +388,19 @@ fn what_the_table_refuses_is_refused() {
     let package = dir.path().join("p.carton");
     std::fs::write(&package, "").unwrap();
     let path = |place| match place {
-        PlaceKind::ArchiveMember => Some(archive.join("x").to_string_lossy().replace("/x", "!/x")),
-        PlaceKind::PackageMember => Some(format!("{}!/model/x", package.display())),
-        PlaceKind::Address => Some("https://example.org/model.safetensors".to_owned()),
-        PlaceKind::Store => Some("s3://bucket/model.safetensors".to_owned()),
-        PlaceKind::Folder => Some(dir.path().to_string_lossy().into_owned()),
+        LocationKind::ArchiveMember => {
+            Some(archive.join("x").to_string_lossy().replace("/x", "!/x"))
+        }
+        LocationKind::PackageMember => Some(format!("{}!/model/x", package.display())),
+        LocationKind::Address => Some("https://example.org/model.safetensors".to_owned()),
+        LocationKind::Store => Some("s3://bucket/model.safetensors".to_owned()),
+        LocationKind::Folder => Some(dir.path().to_string_lossy().into_owned()),
         _ => None,
     };
     let before = names(dir.path());
     let mut count = 0;
     for row in OPERATIONS {
-        for place in PlaceKind::ALL {
+        for place in LocationKind::ALL {
             let found = operations::check_kind(row.operation, place, "x");
             let Support::No(rule, _) = row.support(place) else {
                 found.unwrap();
@@ -408,7 +410,7 @@ fn what_the_table_refuses_is_refused() {
             assert_eq!(e.code(), rule.code);
             assert!(e.hint().is_some(), "{}: {e}", row.name);
             let Some(path) = path(place) else { continue };
-            assert_eq!(PlaceKind::from_path(Path::new(&path)), place, "{path}");
+            assert_eq!(LocationKind::from_path(Path::new(&path)), place, "{path}");
             let ran = match row.operation {
                 Operation::Edit => Edit::open(&path).map(drop),
                 Operation::Compact => compact(&path, WriteOptions::new()).map(drop),

@@ -352,15 +352,15 @@ fn compatible_is_what_checks_and_migrates() {
         let checked = check(&file, &new);
         let target = folder.path().join(format!("{seed}-new.mt"));
         let migrated = Migration::new(new.clone()).run(&file, &target, &WriteOptions::new());
-        let told = || {
+        let context = || {
             let findings: Vec<_> = checked.findings.iter().map(|f| &f.error).collect();
             format!(
                 "{seed}: {changes:?}\nchecked: {findings:?}\nmigrated: {migrated:?}\n{}\n{}",
                 old.json, new.json
             )
         };
-        assert_eq!(is_compatible, checked.is_sound(), "{}", told());
-        assert_eq!(is_compatible, migrated.is_ok(), "{}", told());
+        assert_eq!(is_compatible, checked.is_sound(), "{}", context());
+        assert_eq!(is_compatible, migrated.is_ok(), "{}", context());
         if is_compatible {
             compatible += 1;
             let new_file = OpenOptions::new().open(&target).unwrap();
@@ -485,24 +485,24 @@ fn compatible_models_are_what_checks_migrates_and_is_read() {
             let target = folder.path().join(format!("{seed}-{all}-new.mt"));
             let migration = Migration::new(new.clone());
             let migrated = migration.run(&file, &target, &WriteOptions::new());
-            let told = format!(
+            let context = format!(
                 "{seed} {all}: {changes:?}\nchecked: {:?}\nmigrated: {migrated:?}\n{before}\n{after}",
                 checked.findings
             );
-            assert_eq!(checked.is_sound(), migrated.is_ok(), "{told}");
-            assert_eq!(migration.plan(&file).is_ok(), migrated.is_ok(), "{told}");
+            assert_eq!(checked.is_sound(), migrated.is_ok(), "{context}");
+            assert_eq!(migration.plan(&file).is_ok(), migrated.is_ok(), "{context}");
             outcomes.push(migrated.is_ok());
             if migrated.is_err() {
                 continue;
             }
             let written = OpenOptions::new().open(&target).unwrap();
-            assert!(check(&written, &new).is_sound(), "{told}");
+            assert!(check(&written, &new).is_sound(), "{context}");
             let view = migration.view(&file).unwrap();
-            assert_eq!(view.len(), written.len(), "{told}");
+            assert_eq!(view.len(), written.len(), "{context}");
             for tensor in written.tensors() {
                 let own = view.tensor(tensor.name()).unwrap();
                 let bytes = |t: &holdall::Tensor| t.bytes(&holdall::Role::Data).unwrap();
-                assert_eq!(bytes(&own), bytes(&tensor), "{told}");
+                assert_eq!(bytes(&own), bytes(&tensor), "{context}");
             }
         }
         assert_eq!(

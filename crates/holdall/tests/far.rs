@@ -29,13 +29,13 @@ fn far(server: SocketAddr) -> SocketAddr {
             *from.lock().unwrap() = client;
             Ok(len)
         },
-        move |said| drop(forth.send(said)),
+        move |datagram| drop(forth.send(datagram)),
     );
     later(
         move |memory| away.recv(memory),
-        move |said| {
+        move |datagram| {
             let to = *client.lock().unwrap();
-            let _ = back.send_to(said, to);
+            let _ = back.send_to(datagram, to);
         },
     );
     at
@@ -54,9 +54,9 @@ fn later(
         }
     });
     std::thread::spawn(move || {
-        for (due, said) in receive {
+        for (due, datagram) in receive {
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            go(&said);
+            go(&datagram);
         }
     });
 }

@@ -67,11 +67,11 @@ fn sparse_tensors_come_back_bit_for_bit() {
         let tensor = out.tensor("few").unwrap();
         assert_eq!(tensor.layout(), &layout, "{to} {form}");
         assert_eq!(tensor.to_dense().unwrap().into_bytes(), few(), "{to} {form}");
-        let told = &report.reformed[0];
-        assert_eq!((told.name.as_str(), told.form.to_string().as_str()), ("few", form));
-        assert_eq!((told.from_len, told.max_error, told.rms_error), (480, None, None));
+        let reformed = &report.reformed[0];
+        assert_eq!((reformed.name.as_str(), reformed.form.to_string().as_str()), ("few", form));
+        assert_eq!((reformed.from_len, reformed.max_error, reformed.rms_error), (480, None, None));
         let len: u64 = tensor.components().map(|c| c.decoded_len.unwrap()).sum();
-        assert_eq!(told.len, len);
+        assert_eq!(reformed.len, len);
     }
     // From one sparse form to the other.
     let (out, _) = dir.convert(&[matrix()], "zt", &["csr"]).unwrap();
@@ -197,9 +197,9 @@ fn a_model_in_blocks_has_the_bytes_that_gguf_py_makes() {
             let errors = numbers.iter().zip(&read);
             let most =
                 errors.map(|(x, y)| (f64::from(*x) - f64::from(*y)).abs()).fold(0.0, f64::max);
-            let told = &report.reformed[0];
-            assert_eq!((told.form.to_string(), told.max_error), (name.clone(), Some(most)));
-            assert_eq!((told.from_len, told.len), (4 * 4096, stored.len() as u64));
+            let reformed = &report.reformed[0];
+            assert_eq!((reformed.form.to_string(), reformed.max_error), (name.clone(), Some(most)));
+            assert_eq!((reformed.from_len, reformed.len), (4 * 4096, stored.len() as u64));
             // Tensors with that form already are copied unchanged.
             let again = dir.0.path().join(format!("{name}.again.{to}"));
             assert!(holdall::convert(&out, again, &options).unwrap().reformed.is_empty());
@@ -219,9 +219,9 @@ fn blocks_take_rows_of_whole_ones() {
     assert_eq!(report.reformed.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["w"]);
     assert_eq!(out.tensor("odd").unwrap().layout(), &Layout::Dense);
     let [over] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
-    let told = "tensor `odd`: it stays as it is: rows of shape [4, 48] are not whole blocks of q4_0, which have 32 elements \
+    let message = "tensor `odd`: it stays as it is: rows of shape [4, 48] are not whole blocks of q4_0, which have 32 elements \
                 [convert/not-formed]";
-    assert_eq!((over.to_string().as_str(), over.count), (told, 1));
+    assert_eq!((over.to_string().as_str(), over.count), (message, 1));
     let (out, _) = dir.convert(&all, "gguf", &["norm=q8_0", "w=keep", "q4_0"]).unwrap();
     assert_eq!(out.tensor("norm").unwrap().layout().as_str(), "gguf.q8_0");
     assert_eq!(out.tensor("w").unwrap().layout(), &Layout::Dense);
@@ -261,17 +261,17 @@ fn a_model_in_blocks_of_256_tells_its_error() {
         for to in ["gguf", "zt"] {
             let (out, report) = dir.convert(&[w.clone(), narrow.clone()], to, &[name]).unwrap();
             assert_eq!(out.tensor("narrow").unwrap().layout(), &Layout::Dense);
-            let told = &report.reformed[0];
-            assert_eq!((told.name.as_str(), told.len), ("w", 320 * len), "{name}");
+            let reformed = &report.reformed[0];
+            assert_eq!((reformed.name.as_str(), reformed.len), ("w", 320 * len), "{name}");
             let w = out.tensor("w").unwrap();
             let read = w.to_dense().unwrap().to_vec::<f32>().unwrap();
             let errors = numbers.iter().zip(&read).map(|(x, y)| f64::from(*x) - f64::from(*y));
             let errors: Vec<f64> = errors.collect();
             let most = errors.iter().fold(0f64, |most, e| most.max(e.abs()));
-            assert_eq!(told.max_error, Some(most), "{name}");
+            assert_eq!(reformed.max_error, Some(most), "{name}");
             let squares: f64 = errors.iter().map(|e| e * e).sum();
             let rms = (squares / errors.len() as f64).sqrt();
-            assert!((told.rms_error.unwrap() / rms - 1.0).abs() < 1e-12, "{name}");
+            assert!((reformed.rms_error.unwrap() / rms - 1.0).abs() < 1e-12, "{name}");
             assert!(rms < 1.2, "{name}: {rms}");
             stored.push(w.bytes(&Role::Data).unwrap());
         }
@@ -310,17 +310,18 @@ fn the_error_that_is_told_is_that_of_what_is_read() {
                 max = max.max(e);
                 squares += e * e;
             }
-            let told = &report.reformed[0];
-            assert_eq!(told.form.to_string(), form);
-            assert_eq!(told.max_error, Some(max), "{form}");
+            let reformed = &report.reformed[0];
+            assert_eq!(reformed.form.to_string(), form);
+            assert_eq!(reformed.max_error, Some(max), "{form}");
             // Groups are summed on all cores in any order, so the last digits may differ.
-            let (rms, told_rms) = ((squares / all.len() as f64).sqrt(), told.rms_error.unwrap());
+            let (rms, told_rms) =
+                ((squares / all.len() as f64).sqrt(), reformed.rms_error.unwrap());
             assert!((told_rms - rms).abs() <= rms * 1e-12, "{form}: {told_rms} of {rms}");
             // The distance is at most half a step plus the rounding of the scale.
             let step = 10.1 / f64::from((1u32 << bits) - 1);
             assert!(max <= step * 1.01, "{form}: {max} of {step}");
             let len: u64 = w.components().map(|c| c.decoded_len.unwrap()).sum();
-            assert_eq!(told.len, len);
+            assert_eq!(reformed.len, len);
         }
     }
 }
@@ -332,15 +333,15 @@ fn groups_of_one_are_near_exact_and_zeros_stay_zeros() {
         let data = part(Role::Data, DType::F32, f32s(values));
         let made = dense("w", &[1, values.len() as u64], data);
         let (out, report) = dir.convert(&[made], "zt", &[form]).unwrap();
-        let told = report.reformed[0].max_error.unwrap();
-        (out.tensor("w").unwrap().to_dense().unwrap().to_vec::<f32>().unwrap(), told)
+        let reformed = report.reformed[0].max_error.unwrap();
+        (out.tensor("w").unwrap().to_dense().unwrap().to_vec::<f32>().unwrap(), reformed)
     };
     assert_eq!(one(&[0.0, 0.0, -0.0], "group:4:128"), (vec![0.0; 3], 0.0));
     assert_eq!(one(&[15.0, 7.0, 0.0], "group:4:128"), (vec![15.0, 7.0, 0.0], 0.0));
     assert_eq!(one(&[-8.0, 7.0, 0.0], "group:4:128"), (vec![-8.0, 7.0, 0.0], 0.0));
     // The largest numbers of an f32.
-    let (read, told) = one(&[f32::MAX, f32::MIN], "group:1:2");
-    assert!(read.iter().all(|x| x.is_finite()) && told.is_finite(), "{read:?}");
+    let (read, reformed) = one(&[f32::MAX, f32::MIN], "group:1:2");
+    assert!(read.iter().all(|x| x.is_finite()) && reformed.is_finite(), "{read:?}");
     let tiny = f32::from_bits(1);
     assert_eq!(one(&[tiny, 0.0], "group:8:2"), (vec![0.0, 0.0], f64::from(tiny)));
 }
@@ -398,7 +399,7 @@ fn any_matrix_survives() {
     }
 }
 
-/// A view that is not row by row is converted by its elements, and has no strides any more.
+/// A view that is not in row-major order is converted by its elements, and has no strides any more.
 #[test]
 fn views_get_a_form_too() {
     let folder =

@@ -69,7 +69,7 @@ impl Peer {
             let shape: Vec<u64> = dims.map(|d| d.parse().unwrap()).collect();
             let bytes = std::fs::read(folder.path().join(number)).unwrap();
             let (dtype, logical) = our_names(dtype, logical);
-            ((of_hex(name), role.to_owned()), (shape, layout.to_owned(), dtype, logical, bytes))
+            ((from_hex(name), role.to_owned()), (shape, layout.to_owned(), dtype, logical, bytes))
         };
         Ok(String::from_utf8(out.stdout).unwrap().lines().map(line).collect())
     }
@@ -86,7 +86,7 @@ impl Peer {
     }
 }
 
-fn of_hex(text: &str) -> String {
+fn from_hex(text: &str) -> String {
     let byte = |i: usize| u8::from_str_radix(&text[i..i + 2], 16).unwrap();
     String::from_utf8((0..text.len()).step_by(2).map(byte).collect()).unwrap()
 }

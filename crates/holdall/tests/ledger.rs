@@ -127,7 +127,12 @@ impl Encode for Dropping {
             None => Ok(end.next_multiple_of(64)),
         }
     }
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, mut stored: Stored) -> Result<()> {
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        mut stored: Stored,
+    ) -> Result<()> {
         let Some((mut spec, at)) = self.part(tensor, component) else { return Ok(()) };
         match self.1 {
             Drops::Tensor if spec.name == "b" => return Ok(()),
@@ -140,7 +145,7 @@ impl Encode for Dropping {
             Drops::Tie if spec.name == "a2" => self.2 = Some(stored.clone()),
             _ => {}
         }
-        self.0.placed(&spec, at, stored)
+        self.0.component_written(&spec, at, stored)
     }
     fn states(&self, tensor: &TensorSpec, component: usize) -> bool {
         self.0.states(tensor, component)

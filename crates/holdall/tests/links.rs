@@ -176,14 +176,14 @@ fn every_address_is_tried_and_told() {
         vec!["file:///etc/passwd".to_owned(), server.url("/none"), wrong.clone(), dead.clone()];
     let e = cache.fails(sha256(&bytes), &bad);
     assert_eq!(e.code(), "links/unreachable");
-    for said in [
+    for line in [
         "file:///etc/passwd: the scheme is `file` [links/not-an-address]",
         "/none: 127.0.0.1 answers with status 404: there is no such file [http/status]",
         "/wrong?…: the server sent a file with sha256:",
         "[links/digest]",
         &format!("{dead}: request to 127.0.0.1: "),
     ] {
-        assert!(e.message().contains(said), "{said}\n{e}");
+        assert!(e.message().contains(line), "{line}\n{e}");
     }
     assert!(!e.message().contains("secret"), "{e}");
     let mut urls = bad;

@@ -1,4 +1,4 @@
-//! Models in several files are equal in every kind of place, and a part of one is not taken for the whole.
+//! Models in several files are equal in every kind of location, and a part of one is not taken for the whole.
 
 use crate::archives::{member, tar, zip};
 use crate::onnx_files;
@@ -117,13 +117,13 @@ fn places(folder: &Path, dir: &Path) -> Vec<String> {
     let of_tar = |all: &[(String, &[u8])]| {
         tar(&all.iter().map(|(n, b)| member(n, b'0', b)).collect::<Vec<_>>())
     };
-    let of_zip = |is_packed: bool| {
+    let zip_crc32 = |is_packed: bool| {
         let all: Vec<_> = in_folder.iter().map(|(n, b)| (n.as_str(), *b, is_packed)).collect();
         zip(&all)
     };
     let flat: Vec<(String, &[u8])> =
         files.iter().map(|(name, bytes)| (name.clone(), &**bytes)).collect();
-    let outer = tar(&[member("in/inner.zip", b'0', &of_zip(false))]);
+    let outer = tar(&[member("in/inner.zip", b'0', &zip_crc32(false))]);
     let mut recipe = Recipe::new();
     (recipe.runner, recipe.framework_version) = (Some("python".into()), Some(">=3.10".into()));
     let package = dir.join("m.carton");
@@ -139,8 +139,8 @@ fn places(folder: &Path, dir: &Path) -> Vec<String> {
         folder.display().to_string(),
         format!("{}!/w", put("m.tar", of_tar(&in_folder))),
         format!("{}!/", put("flat.tar", of_tar(&flat))),
-        format!("{}!/w", put("m.zip", of_zip(false))),
-        format!("{}!/w", put("packed.zip", of_zip(true))),
+        format!("{}!/w", put("m.zip", zip_crc32(false))),
+        format!("{}!/w", put("packed.zip", zip_crc32(true))),
         format!("{}!/in/inner.zip!/w", put("outer.tar", outer)),
     ];
     all.extend(packed.into_iter().flatten());
@@ -210,7 +210,7 @@ fn a_missing_file_is_named_in_every_place() {
             for place in places(copy.path(), inside.path()) {
                 for entry in &entries {
                     let path = joined(&place, entry);
-                    let told = match holdall::open(&path) {
+                    let error_text = match holdall::open(&path) {
                         Err(e) => e.to_string(),
                         // Then tensors with external data are faults.
                         Ok(file) => {
@@ -219,10 +219,10 @@ fn a_missing_file_is_named_in_every_place() {
                             faults[0].to_string()
                         }
                     };
-                    let is_named = told.contains(&missing) || told.contains("shard `");
+                    let is_named = error_text.contains(&missing) || error_text.contains("shard `");
                     assert!(
-                        is_named || told.contains("no index that makes them"),
-                        "{path}: {told}"
+                        is_named || error_text.contains("no index that makes them"),
+                        "{path}: {error_text}"
                     );
                 }
             }
@@ -251,10 +251,10 @@ fn a_folder_of_shards_without_an_index_is_one_model() {
 #[test]
 fn a_folder_with_several_variants_asks_which() {
     let index = "diffusion_pytorch_model.safetensors.index.fp16.json";
-    let (code, said) = refusal(case("var"));
+    let (code, message) = refusal(case("var"));
     assert_eq!(code, "shards/variants");
-    assert!(said.contains(index), "{said}");
-    assert!(said.contains("`diffusion_pytorch_model-00001-of-00003.safetensors`"), "{said}");
+    assert!(message.contains(index), "{message}");
+    assert!(message.contains("`diffusion_pytorch_model-00001-of-00003.safetensors`"), "{message}");
     let file = holdall::open(case("var").join(index)).unwrap();
     assert_eq!((file.len(), file.warnings()), (6, &[][..]));
     // A shard that an index names needs no warning.
@@ -267,24 +267,28 @@ fn a_folder_with_several_variants_asks_which() {
     for name in ["model.safetensors", "model.bf16.safetensors"] {
         convert(&file, dir.path().join(name), &Convert::new(Default::default())).unwrap();
     }
-    let (code, said) = refusal(dir.path());
+    let (code, message) = refusal(dir.path());
     assert_eq!(code, "shards/variants");
-    assert!(said.contains("`model.safetensors`") && said.contains("`model.bf16.safetensors`"));
+    assert!(
+        message.contains("`model.safetensors`") && message.contains("`model.bf16.safetensors`")
+    );
 }
 
 #[test]
 fn what_is_missing_or_stale_is_said() {
-    let (code, said) = refusal(case("missing"));
+    let (code, message) = refusal(case("missing"));
     assert_eq!(code, "shards/missing");
-    assert!(said.contains("1 of 2 files") && said.contains("`model-00002-of-00002.safetensors`"));
-    let (code, said) = refusal(case("stale"));
-    assert_eq!(code, "shards/missing", "{said}");
-    assert!(said.contains("the index is of another division"), "{said}");
+    assert!(
+        message.contains("1 of 2 files") && message.contains("`model-00002-of-00002.safetensors`")
+    );
+    let (code, message) = refusal(case("stale"));
+    assert_eq!(code, "shards/missing", "{message}");
+    assert!(message.contains("the index is of another division"), "{message}");
     let first = case("gguf_part_missing").join("m-00001-of-00003.gguf");
     for path in [case("gguf_part_missing"), first] {
-        let (code, said) = refusal(path);
+        let (code, message) = refusal(path);
         assert_eq!(code, "shards/missing");
-        assert!(said.contains("`m-00002-of-00003.gguf`"), "{said}");
+        assert!(message.contains("`m-00002-of-00003.gguf`"), "{message}");
     }
     // The files alone, without the index.
     let name = |no| case("stale").join(holdall_io::part_name("model", no, 2, "safetensors"));
@@ -300,9 +304,9 @@ fn what_is_missing_or_stale_is_said() {
     let swapped = index.unwrap().replace("00001-of", "00000-of").replace("00002-of", "00001-of");
     let swapped = swapped.replace("00000-of", "00002-of");
     std::fs::write(dir.path().join("model.safetensors.index.json"), swapped).unwrap();
-    let (code, said) = refusal(dir.path());
-    assert_eq!(code, "shards/tensor", "{said}");
-    assert!(said.contains("the index is of another division"), "{said}");
+    let (code, message) = refusal(dir.path());
+    assert_eq!(code, "shards/tensor", "{message}");
+    assert!(message.contains("the index is of another division"), "{message}");
 }
 
 #[test]
@@ -374,8 +378,8 @@ fn links_out_of_the_folder_are_refused() {
                 symlink(target, path).unwrap();
             }
         }
-        let (code, said) = refusal(out.path().join(entry));
+        let (code, message) = refusal(out.path().join(entry));
         let codes = ["shards/outside", "onnx-file/location", "ztensor2/shard-name"];
-        assert!(codes.contains(&code), "{}: {said}", folder.display());
+        assert!(codes.contains(&code), "{}: {message}", folder.display());
     }
 }

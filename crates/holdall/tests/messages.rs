@@ -160,7 +160,7 @@ fn long_values_are_cut_in_packages() {
     let input = |name: &str, dtype: &str, shape: &str| {
         format!("[[input]]\nname = '{name}'\ndtype = '{dtype}'\nshape = {shape}\n")
     };
-    let mut told = 0;
+    let mut texts_seen = 0;
     for toml in [
         format!("spec_version = {long}\n"),
         format!("{long} = 1\n{long} = 2\n"),
@@ -178,7 +178,7 @@ fn long_values_are_cut_in_packages() {
         let texts = opened(dir.path(), &toml, None, None);
         assert!(!texts.is_empty(), "{}", &toml[..200.min(toml.len())]);
         assert!(texts.iter().all(|t| t.chars().count() <= MOST));
-        told += texts.len();
+        texts_seen += texts.len();
     }
     let row = |name: &str, dtype: &str, file: &str| {
         format!("[[tensor]]\nname = '{name}'\ndtype = '{dtype}'\nshape = []\nfile = '{file}'\n")
@@ -191,14 +191,14 @@ fn long_values_are_cut_in_packages() {
     ] {
         let texts = opened(dir.path(), &sound, Some(&index), None);
         assert!(texts.iter().all(|t| t.chars().count() <= MOST) && !texts.is_empty());
-        told += texts.len();
+        texts_seen += texts.len();
     }
     for links in [format!("version = 1\n[urls]\n{long} = []\n"), format!("version = '{long}'")] {
         let texts = opened(dir.path(), &sound, None, Some(&links));
         assert!(texts.iter().all(|t| t.chars().count() <= MOST) && !texts.is_empty());
-        told += texts.len();
+        texts_seen += texts.len();
     }
-    assert!(told >= 16);
+    assert!(texts_seen >= 16);
     for manifest in [format!("{long}\n"), format!("{long}={}\n", "0".repeat(64))] {
         std::fs::write(dir.path().join("MANIFEST"), manifest).unwrap();
         let texts = opened(dir.path(), &sound, None, None);

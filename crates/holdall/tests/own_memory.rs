@@ -30,10 +30,10 @@ fn memory_of_a_load_is_the_callers() {
         assert_eq!(loaded.tensors.len(), 4);
         let find = |name: &str| loaded.tensors.iter().position(|t| t.name() == name).unwrap();
         let (a, b, n, big) = (find("a"), find("b"), find("n"), find("big"));
-        assert_eq!(loaded.places[a], loaded.places[b], "equal bytes are at one place");
-        assert!(loaded.places[n].range.is_empty());
+        assert_eq!(loaded.ranges[a], loaded.ranges[b], "equal bytes are at one place");
+        assert!(loaded.ranges[n].range.is_empty());
         for (at, name) in [(a, "a"), (big, "big")] {
-            let place = loaded.places[at].clone();
+            let place = loaded.ranges[at].clone();
             let own = &mut loaded.buffers[place.buffer].as_mut()[place.range];
             let before = file.tensor(name).unwrap().bytes(&Role::Data).unwrap();
             assert_eq!(own, &before[..]);

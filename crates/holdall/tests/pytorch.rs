@@ -75,8 +75,8 @@ fn times_and_texts_of_numpy_are_named() {
         ("raw", "|S3"),
     ] {
         let tensor = file.tensor(name).unwrap();
-        let said = tensor.attributes().get("numpy.descr").cloned();
-        assert_eq!(said, Some(Value::Text(descr.into())), "{name}");
+        let descr_attribute = tensor.attributes().get("numpy.descr").cloned();
+        assert_eq!(descr_attribute, Some(Value::Text(descr.into())), "{name}");
     }
 }
 

@@ -131,8 +131,8 @@ fn conditions_are_put_together() {
             assert_eq!(e.code(), "records/condition", "{text}");
         }
         let e = records.condition("label contains c").unwrap_err().to_string();
-        let told = "`contains` needs text or an array: compare a single value with `=` or `in`";
-        assert!(e.contains(told), "{e}");
+        let message = "`contains` needs text or an array: compare a single value with `=` or `in`";
+        assert!(e.contains(message), "{e}");
     });
 }
 

@@ -211,9 +211,9 @@ fn clients_of_http_that_misbehave_end() {
     (&idle[0]).write_all(b"GET / HT").unwrap();
     std::thread::sleep(Duration::from_millis(50));
     let mut more = TcpStream::connect(at).unwrap();
-    let mut told = String::new();
-    let _ = more.read_to_string(&mut told);
-    assert!(told.starts_with("HTTP/1.1 503"), "{told}");
+    let mut response = String::new();
+    let _ = more.read_to_string(&mut response);
+    assert!(response.starts_with("HTTP/1.1 503"), "{response}");
     std::thread::sleep(Duration::from_millis(900));
     assert_eq!(get(at, "/models/digits", "").0, 200, "their places are free again");
 }

@@ -482,10 +482,10 @@ fn weights_of_keras_in_several_files_are_one_model() {
     assert!(found.is_same(), "{found:?}");
     assert!(parts.warnings().is_empty(), "{:?}", parts.warnings());
     assert_eq!(parts.all_sources().len(), 3);
-    let said = |file: &holdall::File, key: &str| file.index().attributes().get(key).cloned();
+    let attribute = |file: &holdall::File, key: &str| file.index().attributes().get(key).cloned();
     let name = "layers/dense_2/vars/name";
-    assert!(said(&parts, name).is_some());
-    assert_eq!(said(&parts, name), said(&whole, name));
+    assert!(attribute(&parts, name).is_some());
+    assert_eq!(attribute(&parts, name), attribute(&whole, name));
 
     // Opened as the model of a folder; with a single name instead of a list of files, as older versions write it;
     // with mismatches.

@@ -82,7 +82,7 @@ fn a_package_is_shrunk_saved_fetched_and_made_whole() {
 
     let small = Package::open(at("b.carton")).unwrap();
     assert_eq!(small.hash(), package.hash());
-    assert_eq!(small.file("model/weights.bin").unwrap().place, FileLocation::Links);
+    assert_eq!(small.file("model/weights.bin").unwrap().location, FileLocation::Links);
     assert_eq!(small.read("model/small").unwrap(), "small");
     assert_eq!(small.read("model/weights.bin").unwrap_err().code(), "package/not-here");
     assert_eq!(missing(&small).len(), 3);

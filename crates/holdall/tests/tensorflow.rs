@@ -107,7 +107,7 @@ fn slices_are_put_together() {
         &[(2, 1), (1, 2)],
     ];
     let runs: [&[f32]; 5] = [&[0.0, 1.0], &[2.0, 5.0], &[3.0, 6.0], &[4.0], &[7.0, 8.0]];
-    let of_boxes = floats(&runs.concat());
+    let from_boxes = floats(&runs.concat());
     let (mut entries, mut start) = (Vec::new(), 0);
     for (place, run) in boxes.iter().zip(runs) {
         let dims = [place[0].1, place[1].1];
@@ -117,7 +117,7 @@ fn slices_are_put_together() {
     entries.sort();
     let with = |slices: &[&[(u64, u64)]]| {
         let all = [&entries[..], &[sliced("s", 1, &[3, 3], slices)]].concat();
-        holdall::open(written(dir.path(), &all, false, &[&of_boxes])).unwrap()
+        holdall::open(written(dir.path(), &all, false, &[&from_boxes])).unwrap()
     };
     let file = with(&boxes);
     let s = file.tensor("s").unwrap();

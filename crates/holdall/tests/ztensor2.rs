@@ -530,8 +530,8 @@ fn what_is_odd_is_written_as_it_was() {
     for name in ["g_vector", "g_cube", "g_zero", "mx"] {
         let tensor = source.tensor(name).unwrap();
         assert_eq!(tensor.layout(), &Layout::QuantizedGroup, "{name}");
-        let said = tensor.attributes().get("ztensor2.spelled");
-        assert!(matches!(said, Some(Value::Map(_))), "{name}: {said:?}");
+        let spelled = tensor.attributes().get("ztensor2.spelled");
+        assert!(matches!(spelled, Some(Value::Map(_))), "{name}: {spelled:?}");
     }
     let by_way = dir.path().join("1.2.zt");
     convert(&source, &by_way, &Convert::new(WriteOptions::new())).unwrap();
@@ -546,8 +546,8 @@ fn what_is_odd_is_written_as_it_was() {
     assert_eq!(of(&back, "f4"), of(&source, "f4"));
     // A spelling that contradicts the attributes is ignored.
     let mut edit = Edit::open(dir.path().join("again.zt")).unwrap();
-    let said = Value::Map(vec![(Value::Text("group_size".into()), Value::Integer(4))]);
-    edit.set_tensor_attribute("g_zero", "ztensor2.spelled", said).unwrap();
+    let spelled = Value::Map(vec![(Value::Text("group_size".into()), Value::Integer(4))]);
+    edit.set_tensor_attribute("g_zero", "ztensor2.spelled", spelled).unwrap();
     edit.commit().unwrap();
     let edited = holdall::open(dir.path().join("again.zt")).unwrap();
     let size = edited.tensor("g_zero").unwrap().attributes().get("group_size").cloned();
@@ -605,14 +605,14 @@ fn models_are_written_in_shards() {
         for path in [folder.clone(), folder.join("model.zt")] {
             let file = strict.open(path).unwrap();
             assert_eq!(file.attributes().get("name"), Some(&Value::Text("of all".into())));
-            let told = Arc::new(Mutex::new((0, 0)));
-            let tell = Arc::clone(&told);
+            let progress = Arc::new(Mutex::new((0, 0)));
+            let reporting = Arc::clone(&progress);
             let work = Work::new().with_threads(1).on_progress(move |done, total| {
-                *tell.lock().unwrap() = (done, total);
+                *reporting.lock().unwrap() = (done, total);
             });
             let report = verify(&file, &VerifyOptions::new().with_work(work)).unwrap();
             assert!(report.read_len <= report.stored_len, "what is read twice counts once");
-            let (done, total) = *told.lock().unwrap();
+            let (done, total) = *progress.lock().unwrap();
             let shards: u64 = file.index().source_lens().skip(1).sum();
             assert!(done == total && total >= shards + report.read_len, "{done} {total} {shards}");
             assert!(report.is_sound(), "{:?}", report.findings);

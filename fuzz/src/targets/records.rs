@@ -1,6 +1,6 @@
 //! A value of a schema is read back from its bytes, and bytes that are a record are read back from its JSON.
 
-use crate::schemas::{compile, limits, of_hex, of_vectors, taken, value};
+use crate::schemas::{compile, from_hex, limits, taken, test_vectors, value};
 use crate::take::{Put, Take};
 use holdall::json::parse;
 use holdall::schema::{Checker, Encoder, Schema, Segment, TypeId};
@@ -101,14 +101,14 @@ fn accessors(schema: &Schema, ty: TypeId, record: &[u8], heap: &[u8]) {
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let dice: Vec<u8> = (0..64u8).map(|n| n.wrapping_mul(37)).collect();
     let mut all = Vec::new();
-    for parts in of_vectors(file, &["schema", "record", "heap"]) {
+    for parts in test_vectors(file, &["schema", "record", "heap"]) {
         let mut put = Put::default();
         put.run(&parts[0]);
-        put.run(&of_hex(&parts[1]));
-        put.run(&of_hex(&parts[2]));
+        put.run(&from_hex(&parts[1]));
+        put.run(&from_hex(&parts[2]));
         all.push([&put.0[..], &dice[..]].concat());
     }
-    for (at, parts) in of_vectors(file, &["schema"]).into_iter().enumerate() {
+    for (at, parts) in test_vectors(file, &["schema"]).into_iter().enumerate() {
         let mut put = Put::default();
         // In addition, one that is derived from the same text.
         let rotated: Vec<u8> = parts[0].iter().rev().map(|b| b.wrapping_mul(59)).collect();

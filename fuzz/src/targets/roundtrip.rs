@@ -145,8 +145,8 @@ fn check(file: &File, attributes: &Attributes, tensors: &[Made]) {
 
 /// Returns attributes sorted by key: safetensors keeps no other order, and zTensor 2 keeps none in nested maps.
 fn by_key(attributes: &Attributes) -> Vec<(&str, String)> {
-    let told = |value: &Value| sorted(value).to_json();
-    let mut all: Vec<_> = attributes.iter().map(|(key, value)| (key, told(value))).collect();
+    let json = |value: &Value| sorted(value).to_json();
+    let mut all: Vec<_> = attributes.iter().map(|(key, value)| (key, json(value))).collect();
     all.sort();
     all
 }

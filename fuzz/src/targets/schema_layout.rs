@@ -1,7 +1,7 @@
 //! Any JSON is a schema or violates a rule. The items that a schema lays out are inside the record, do not overlap, and
 //! are aligned.
 
-use crate::schemas::{limits, of_vectors};
+use crate::schemas::{limits, test_vectors};
 use crate::walk::is_of_the_file;
 use holdall::json::parse;
 use holdall::schema::{Checker, Kind, LayoutItem, Root, Schema, Segment, TypeId, diff};
@@ -71,11 +71,11 @@ fn inside(schema: &Schema, parent: &LayoutItem, item: &LayoutItem) {
     assert_eq!(&item.path.0[..parent.path.0.len()], &parent.path.0[..]);
     let (outer, inner) = (&parent.range, &item.range);
     assert!(outer.start <= inner.start && inner.end <= outer.end, "{parent:?} {item:?}");
-    let of = schema.ty(parent.ty);
+    let ty = schema.ty(parent.ty);
     let start = inner.start - outer.start;
-    match &of.kind {
+    match &ty.kind {
         Kind::Struct(fields) => {
-            let align = u64::from(item.align.min(of.align));
+            let align = u64::from(item.align.min(ty.align));
             assert!(start.is_multiple_of(align), "{parent:?} {item:?}");
             assert!(start >= u64::from(fields.presence_len) && fields.presence_len <= 1 << 20);
             if let Some(bit) = item.presence {
@@ -95,5 +95,5 @@ fn inside(schema: &Schema, parent: &LayoutItem, item: &LayoutItem) {
 /// Returns the schemas of vectors.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let keys: [&[&str]; 3] = [&["schema"], &["new"], &["reader"]];
-    keys.iter().flat_map(|keys| of_vectors(file, keys)).flatten().collect()
+    keys.iter().flat_map(|keys| test_vectors(file, keys)).flatten().collect()
 }

@@ -17,15 +17,15 @@ use std::ops::Range;
 pub fn run(data: &[u8]) {
     let mut take = Take::new(data);
     let (side, cut) = (take.u8() % 6, usize::from(take.u8()) + 1);
-    let said = take.bytes(usize::MAX);
-    frames(said);
+    let bytes = take.bytes(usize::MAX);
+    frames(bytes);
     match side {
-        0 => same(control_of_server(said, cut), control_of_server(said, usize::MAX)),
-        1 => same(control_of_client(said, cut), control_of_client(said, usize::MAX)),
-        2 => same(request(said, cut), request(said, usize::MAX)),
-        3 => same(answer(said, cut), answer(said, usize::MAX)),
-        4 => same(proven(said, cut), proven(said, usize::MAX)),
-        _ => proof(said, cut),
+        0 => same(control_of_server(bytes, cut), control_of_server(bytes, usize::MAX)),
+        1 => same(control_of_client(bytes, cut), control_of_client(bytes, usize::MAX)),
+        2 => same(request(bytes, cut), request(bytes, usize::MAX)),
+        3 => same(answer(bytes, cut), answer(bytes, usize::MAX)),
+        4 => same(proven(bytes, cut), proven(bytes, usize::MAX)),
+        _ => proof(bytes, cut),
     }
 }
 
@@ -46,14 +46,14 @@ fn same<T: PartialEq + std::fmt::Debug>(
 }
 
 /// Checks that decoded frames encode to the same bytes.
-fn frames(mut said: &[u8]) {
+fn frames(mut bytes: &[u8]) {
     let any = |kind| {
         let both = [ClientFrame::most_of_control(kind), ClientFrame::most_of_request(kind)];
         let more = [ServerFrame::most_of_control(kind), ServerFrame::most_of_answer(kind)];
         both.into_iter().chain(more).flatten().max()
     };
     let mut frames = FrameDecoder::default();
-    while let Ok(Some((kind, text))) = frames.take(&mut said, any) {
+    while let Ok(Some((kind, text))) = frames.take(&mut bytes, any) {
         if let Ok(frame) = ClientFrame::decode(kind, &text) {
             assert_eq!(frame.encode()[5..], text);
         }
@@ -64,12 +64,12 @@ fn frames(mut said: &[u8]) {
 }
 
 fn pushed<T>(
-    said: &[u8],
+    bytes: &[u8],
     cut: usize,
     mut push: impl FnMut(&[u8]) -> Result<Vec<T>, Error>,
 ) -> (Vec<T>, Option<Error>) {
     let mut all = Vec::new();
-    for part in said.chunks(cut.min(said.len().max(1))) {
+    for part in bytes.chunks(cut.min(bytes.len().max(1))) {
         match push(part) {
             Ok(more) => all.extend(more),
             Err(e) => return (all, Some(e)),
@@ -78,44 +78,44 @@ fn pushed<T>(
     (all, None)
 }
 
-fn control_of_server(said: &[u8], cut: usize) -> (Vec<ServerAction>, Option<Error>) {
+fn control_of_server(bytes: &[u8], cut: usize) -> (Vec<ServerAction>, Option<Error>) {
     let mut server = Server::new(Tokens::default(), &ServerLimits::default());
-    pushed(said, cut, |part| {
+    pushed(bytes, cut, |part| {
         let orders = server.control(part)?;
         for order in &orders {
             if let ServerAction::Open { file, .. } = order {
                 let found = (FileId([1; 32]), 1000, vec![0..10]);
                 // If the file was closed in the meantime, there is no answer.
-                let told = server.opened(*file, Ok(found));
-                assert!(told.is_none_or(|(_, mut index)| index.next(u64::MAX).len() <= 8));
+                let opened = server.opened(*file, Ok(found));
+                assert!(opened.is_none_or(|(_, mut index)| index.next(u64::MAX).len() <= 8));
             }
         }
         Ok(orders)
     })
 }
 
-fn control_of_client(said: &[u8], cut: usize) -> (Vec<ServerMessage>, Option<Error>) {
+fn control_of_client(bytes: &[u8], cut: usize) -> (Vec<ServerMessage>, Option<Error>) {
     let (mut client, _) = Client::new("");
     for _ in 0..4 {
         client.open("x", None, None).expect("the name is short");
     }
-    pushed(said, cut, |part| {
-        let told = client.control(part)?;
-        for told in &told {
-            if let ServerMessage::Opened { len, index, .. } = told {
+    pushed(bytes, cut, |part| {
+        let messages = client.control(part)?;
+        for message in &messages {
+            if let ServerMessage::Opened { len, index, .. } = message {
                 let ends = index.iter().map(|(at, bytes)| at + bytes.len() as u64);
                 assert!(ends.max().unwrap_or(0) <= *len);
                 let all: u64 = index.iter().map(|(_, bytes)| bytes.len() as u64).sum();
                 assert!(all <= INDEX_MAX);
             }
         }
-        Ok(told)
+        Ok(messages)
     })
 }
 
-fn request(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
+fn request(bytes: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
     let mut requesting = PendingRequest::default();
-    let (_, failed) = pushed(said, cut, |part| requesting.push(part).map(|()| Vec::<()>::new()));
+    let (_, failed) = pushed(bytes, cut, |part| requesting.push(part).map(|()| Vec::<()>::new()));
     if failed.is_some() {
         return (Vec::new(), failed);
     }
@@ -146,15 +146,15 @@ fn request(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
     (all, None)
 }
 
-fn answer(said: &[u8], cut: usize) -> (Vec<(usize, u64, u8)>, Option<Error>) {
+fn answer(bytes: &[u8], cut: usize) -> (Vec<(usize, u64, u8)>, Option<Error>) {
     let ranges = vec![0..3, 3..3, 10..200];
     let mut arrival = PendingResponse::new(ranges.clone());
     arrival.request(0, 0).expect("something is missing");
     let mut came = Vec::new();
-    let (_, failed) = pushed(said, cut, |part| {
+    let (_, failed) = pushed(bytes, cut, |part| {
         arrival.push(part, |piece| {
             let bytes = piece.bytes.iter().zip(piece.at..);
-            came.extend(bytes.map(|(byte, at)| (piece.of, at, *byte)));
+            came.extend(bytes.map(|(byte, at)| (piece.range_index, at, *byte)));
             Ok(())
         })?;
         Ok(Vec::<()>::new())
@@ -174,13 +174,13 @@ fn hashed() -> (Vec<u8>, Tree) {
 }
 
 /// Checks that only bytes of the file are delivered from a proof, whatever the input.
-fn proven(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
+fn proven(bytes: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
     let (file, tree) = hashed();
     let range = 16_000..40_000;
     let mut arrival = PendingResponse::proven(vec![range.clone()], file.len() as u64, tree.root());
     arrival.request(0, 0).expect("something is missing");
     let mut came = Vec::new();
-    let (_, failed) = pushed(said, cut, |part| {
+    let (_, failed) = pushed(bytes, cut, |part| {
         arrival.push(part, |piece| {
             came.extend_from_slice(piece.bytes);
             Ok(())
@@ -194,8 +194,8 @@ fn proven(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
 
 /// Checks that a proof of any range of any file has the stated length and is accepted, and that a proof with a changed
 /// bit is not.
-fn proof(said: &[u8], cut: usize) {
-    let mut take = Take::new(said);
+fn proof(bytes: &[u8], cut: usize) {
+    let mut take = Take::new(bytes);
     let (len, start, end, bit) = (take.u32(), take.u32(), take.u32(), take.u32());
     let len = len % 200_000 + 1;
     let (start, end) = (start % len, end % (len + 1));
@@ -253,7 +253,7 @@ pub(crate) fn seeds(_: &[u8]) -> Vec<Vec<u8>> {
     let control = [vec![0, 3], hello, open, Client::priority(4, 9), close].concat();
     let welcome = ServerFrame::Welcome { version: 1, requests: 4 }.encode();
     let index = vec![0..4, 90..94];
-    let told = ServerFrame::File { file: 0, id: FileId([5; 32]), len: 100, index }.encode();
+    let file_frame = ServerFrame::File { file: 0, id: FileId([5; 32]), len: 100, index }.encode();
     let answer = ServerFrame::Answer { len: 193 }.encode();
     let (file, tree) = hashed();
     let head = ServerFrame::Answer { len: proven_len(50_000, &(16_000..40_000)) }.encode();
@@ -266,7 +266,7 @@ pub(crate) fn seeds(_: &[u8]) -> Vec<Vec<u8>> {
         [vec![4, 250], head, bytes.to_vec()].concat(),
         [vec![5, 99], vec![7; 16]].concat(),
         control,
-        [vec![1, 5], welcome, told, vec![7; 8]].concat(),
+        [vec![1, 5], welcome, file_frame, vec![7; 8]].concat(),
         [vec![2, 9], request].concat(),
         [vec![3, 200], answer, vec![1; 193]].concat(),
     ]

@@ -84,7 +84,7 @@ fn index(
             role: role.clone(),
             dtype: part.dtype,
             logical_type: part.logical_type.clone(),
-            ..Component::of_bytes(Extent::new(0, start..end), Encoding::Raw, end - start)
+            ..Component::for_bytes(Extent::new(0, start..end), Encoding::Raw, end - start)
         };
         builder.component(component).ok()?;
         start = end;

@@ -28,16 +28,17 @@ pub fn run(data: &[u8]) {
         2 => csr(Csr::from_packed(&shape, take.component(), &limits), &limits),
         3 => coo(Coo::from_packed(&shape, take.component()), &limits),
         4 => {
-            let of = if take.below(2) == 0 { Compressed::Rows } else { Compressed::Columns };
+            let compressed =
+                if take.below(2) == 0 { Compressed::Rows } else { Compressed::Columns };
             let (block, batch) = ([take.u64(), take.u64()], take.u8().into());
             let (values, indices, indptr) = (take.component(), take.component(), take.component());
-            let said = blocks(of, block, batch);
-            tiles(Tiles::in_blocks(&shape, &said, indptr, indices, values, &limits), &limits);
+            let attributes = blocks(compressed, block, batch);
+            tiles(Tiles::in_blocks(&shape, &attributes, indptr, indices, values, &limits), &limits);
         }
         _ => {
-            let said = hybrid(take.u8().into());
+            let attributes = hybrid(take.u8().into());
             let (values, coords) = (take.component(), take.component());
-            tiles(Tiles::at_coords(&shape, &said, coords, values, &limits), &limits);
+            tiles(Tiles::at_coords(&shape, &attributes, coords, values, &limits), &limits);
         }
     }
 }
@@ -129,14 +130,14 @@ fn is_dense(shape: &[u64], entries: &[Entry<'_>], dense: Result<Dense>) {
     let Some(width) = entries.first().map(|(_, value)| value.len()) else {
         return assert!(dense.bytes().iter().all(|b| *b == 0));
     };
-    let mut places: BTreeMap<usize, Option<&[u8]>> = BTreeMap::new();
+    let mut elements: BTreeMap<usize, Option<&[u8]>> = BTreeMap::new();
     for (place, value) in entries {
         let at = place.iter().zip(shape).fold(0, |at, (p, size)| at * size + p) as usize;
         // Values at the same position are summed.
-        places.entry(at).and_modify(|v| *v = None).or_insert(Some(value));
+        elements.entry(at).and_modify(|v| *v = None).or_insert(Some(value));
     }
     let mut filled = 0;
-    for (at, value) in &places {
+    for (at, value) in &elements {
         let found = &dense.bytes()[at * width..(at + 1) * width];
         filled += usize::from(found.iter().any(|b| *b != 0));
         assert!(value.is_none_or(|value| value == found));
@@ -185,7 +186,7 @@ fn attributes(t: &Tensor, put: &mut Put) {
     let get = |key: &str| t.attributes().get(key);
     match t.layout() {
         Layout::SparseBlocks => {
-            let is_rows = matches!(get("compressed"), Some(Value::Text(of)) if of == "rows");
+            let is_rows = matches!(get("compressed"), Some(Value::Text(axis)) if axis == "rows");
             put.u8(u8::from(!is_rows));
             let sides: &[Value] = match get("block") {
                 Some(Value::Array(sides)) => sides,

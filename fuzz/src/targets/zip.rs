@@ -26,8 +26,10 @@ pub fn run(data: &[u8]) {
         Ok(directory) => directory,
         Err(e) => return is_of_the_file(&e),
     };
-    let place = directory.range();
-    assert!(place.start <= place.end && place.end <= data.len() as u64);
+    let directory_range = directory.range();
+    assert!(
+        directory_range.start <= directory_range.end && directory_range.end <= data.len() as u64
+    );
     let mut taken = Vec::new();
     for (at, entry) in directory.entries().enumerate() {
         assert_eq!(entry.position(), at);
@@ -42,12 +44,12 @@ pub fn run(data: &[u8]) {
             }
         };
         assert_eq!(range.end - range.start, entry.stored_len());
-        assert!(range.end <= place.start, "{entry:?} is not before the directory");
+        assert!(range.end <= directory_range.start, "{entry:?} is not before the directory");
         taken.push((range.start, range.end));
         match done(directory.content(entry, &window, &limits)) {
             Ok(content) => {
                 assert_eq!(content.len() as u64, entry.decoded_len());
-                assert_eq!(Crc32::of_zip(&content), entry.crc32());
+                assert_eq!(Crc32::zip_crc32(&content), entry.crc32());
                 let stored = &bytes[range.start as usize..range.end as usize];
                 assert!(entry.method() != Method::Stored || content == stored);
             }

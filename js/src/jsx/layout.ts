@@ -200,7 +200,7 @@ function elementOf(instance: Instance, path: string): Element {
   const { type, children } = instance
   const { key: _, children: __, name, ...props } = instance.props as Record<string, any>
   const at = typeof name === 'string' ? joined(path, name) : path
-  if (name !== undefined && typeof name !== 'string') refused(type, path, 'its `name` is not a text')
+  if (name !== undefined && typeof name !== 'string') refused(type, path, 'its `name` is not a string')
   if (type === 'Field' && children.length > 0) {
     const [child, ...others] = children
     if (others.length > 0) refused(type, at, 'it has several children: make them members of a `Struct`')
@@ -267,8 +267,8 @@ function kindOf(element: Element, inRecord: boolean): s.Kind<any> {
     case 'Tensor': {
       const { dtype, shape } = props
       const names = Array.isArray(dtype) ? dtype.map(capital) : capital(dtype)
-      const said = { ...(dtype === undefined ? {} : { dtype: names }), ...(shape === undefined ? {} : { shape }) }
-      kind = s.Tensor(said, options('dtype', 'shape'))
+      const declared = { ...(dtype === undefined ? {} : { dtype: names }), ...(shape === undefined ? {} : { shape }) }
+      kind = s.Tensor(declared, options('dtype', 'shape'))
       break
     }
     case 'Blob':

@@ -251,7 +251,7 @@ class Comparison {
   }
 
   finish(): FileDiff {
-    const told = this.#core.json<any>('diff_finish')
+    const report = this.#core.json<any>('diff_finish')
     const attributes = (all: { key: string; a?: Written; b?: Written }[]): AttributeDiff[] =>
       all.map(({ key, ...sides }) => {
         const out: AttributeDiff = { key }
@@ -268,9 +268,9 @@ class Comparison {
       }
     }
     return {
-      ...told,
-      attributes: attributes(told.attributes),
-      changed: told.changed.map(({ pair, ...changed }: any) => ({
+      ...report,
+      attributes: attributes(report.attributes),
+      changed: report.changed.map(({ pair, ...changed }: any) => ({
         ...changed,
         attributes: attributes(changed.attributes),
         components: changed.components.map((c: any) => ({ ...c, values: values(c.values) })),
@@ -281,8 +281,8 @@ class Comparison {
   }
 }
 
-const errorOf = (told: ErrorDetails | null): HoldallError | null =>
-  told === null ? null : new HoldallError(told, null)
+const errorOf = (report: ErrorDetails | null): HoldallError | null =>
+  report === null ? null : new HoldallError(report, null)
 
 /** Regroups elements that arrive in pieces into steps of equal size. */
 class Cursor {

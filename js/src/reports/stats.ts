@@ -67,13 +67,13 @@ export function stats(tensor: Tensor, options: StatsOptions = {}): Promise<Stats
     const hasMore = own.call('stats_turn', [BigInt(zeros)]).bytes.length > 0
     // Digests are not checked a second time.
     if (hasMore) await pass(false)
-    const told = own.json<Record<string, Written>>('stats_finish')
-    const count = (name: string) => nearest(told[name] as number)
-    const { histogram } = told as unknown as { histogram: { min: number; max: number; counts: (number | { $int: string })[] } | null }
+    const report = own.json<Record<string, Written>>('stats_finish')
+    const count = (name: string) => nearest(report[name] as number)
+    const { histogram } = report as unknown as { histogram: { min: number; max: number; counts: (number | { $int: string })[] } | null }
     return {
-      ...(told as unknown as Stats),
+      ...(report as unknown as Stats),
       count: count('count'), zeros: count('zeros'), impliedZeros: count('impliedZeros'),
-      min: elementOf(told.min!), max: elementOf(told.max!),
+      min: elementOf(report.min!), max: elementOf(report.max!),
       histogram: histogram && { ...histogram, counts: histogram.counts.map(nearest) },
     }
   })

@@ -177,7 +177,7 @@ async function pictures(slot: number, signal: AbortSignal): Promise<Picture[]> {
 }
 
 /** Formats a member of a record, with the digits of the file's own JSON for `f32` values. */
-function cell(value: unknown, told: unknown): Cell {
+function cell(value: unknown, shown: unknown): Cell {
   if (value instanceof Uint8Array) {
     const type = value.length < LARGEST ? pictureType(value) : undefined
     return type === undefined ? { bytes: value.length } : { image: value.slice(), type }
@@ -192,10 +192,10 @@ function cell(value: unknown, told: unknown): Cell {
     let isWide = false
     const all = JSON.stringify(value, (_, inner: unknown) => (typeof inner === 'bigint' ? ((isWide = true), String(inner)) : inner))
     // 64-bit integers lose digits when JSON is parsed.
-    const text = isWide ? all : JSON.stringify(told)
+    const text = isWide ? all : JSON.stringify(shown)
     return text.length > 500 ? `${text.slice(0, 500)}…` : text
   }
-  return String(typeof value === 'number' && typeof told === 'number' ? told : value)
+  return String(typeof value === 'number' && typeof shown === 'number' ? shown : value)
 }
 
 type Schema = { readonly [keyword: string]: any }
@@ -310,11 +310,11 @@ onmessage = async ({ data }: MessageEvent<Ask>) => {
   }
   const stop = new AbortController()
   running.set(id, stop)
-  let told = 0
+  let lastReport = 0
   const onProgress = (done: number, all: number) => {
     const now = Date.now()
-    if (now - told < 50 && done < all) return
-    told = now
+    if (now - lastReport < 50 && done < all) return
+    lastReport = now
     post({ id, done, all })
   }
   try {

@@ -36,7 +36,7 @@ impl File {
 
     /// Creates an open file from an index.
     #[cfg(feature = "whole")]
-    pub(crate) fn of(index: Index) -> File {
+    pub(crate) fn from_index(index: Index) -> File {
         let len = index.source_lens().next().unwrap_or_default();
         File { index: Some(index), ..File::new(len) }
     }

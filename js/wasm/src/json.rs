@@ -241,8 +241,8 @@ fn pair(key: &str, out: &mut String, write: impl FnOnce(&mut String)) {
 
 /// Appends a value. Values that JSON lacks, and all maps, are objects with one key that starts
 /// with `$`.
-pub(crate) fn value(of: &Value, out: &mut String) {
-    match of {
+pub(crate) fn value(value_ref: &Value, out: &mut String) {
+    match value_ref {
         Value::Integer(n) => integer(*n, out),
         Value::Array(items) => list(items, out, value),
         Value::Map(pairs) => {

@@ -49,10 +49,13 @@ fn text_of(info: &TensorInfo) -> String {
         _ => info.components().next().map(|c| c.dtype),
     };
     let dense = dense_type(info);
-    let meaning = dense.as_ref().and_then(|of| of.logical_type.as_ref());
+    let meaning = dense.as_ref().and_then(|element| element.logical_type.as_ref());
     Object::new()
         .text("layout", info.layout().as_str())
-        .maybe_text("dtype", dense.as_ref().map(|of| of.dtype).or(first).map(DType::as_str))
+        .maybe_text(
+            "dtype",
+            dense.as_ref().map(|element| element.dtype).or(first).map(DType::as_str),
+        )
         .maybe_text("logicalType", meaning.map(LogicalType::as_str))
         .maybe_text("dense", dense.as_ref().map(name_of).as_deref())
         .flag("isFaulty", info.fault().is_some())

@@ -65,13 +65,13 @@ pub(crate) fn plan(
     hints: ReadHints,
 ) -> Result<Answer, Error> {
     let file = state.file()?;
-    let (mut wants, mut of) = (Vec::new(), Vec::new());
+    let (mut wants, mut wants_info) = (Vec::new(), Vec::new());
     for raw in input.chunks_exact(WANT_LEN) {
         let (at, number, flags) = (u32_at(raw, 0), u32_at(raw, 4), u32_at(raw, 8));
         #[cfg(feature = "whole")]
         if flags & CHECKSUM != 0 {
             wants.push(file.checksum(at)?);
-            of.push((false, None));
+            wants_info.push((false, None));
             continue;
         }
         let info = file.info(at)?;
@@ -91,7 +91,7 @@ pub(crate) fn plan(
             want = want.with_digests(algorithm);
         }
         wants.push(want.with_table(file.known_table(at, number)));
-        of.push((bools, Some(info)));
+        wants_info.push((bools, Some(info)));
     }
     let mut cut = FetchSizing::from(hints);
     cut.align = ALIGN;
@@ -113,10 +113,10 @@ pub(crate) fn plan(
         out.extend(le(numbers));
     }
     if mode & BARE == 0 {
-        let assembly = Assembly::new(plan, &state.limits).map_err(|e| named(e, &of))?;
+        let assembly = Assembly::new(plan, &state.limits).map_err(|e| named(e, &wants_info))?;
         let number = state.reads.next.wrapping_add(1);
         state.reads.next = number;
-        state.reads.open.insert(number, Read { assembly, mode, wants: of, bad: None });
+        state.reads.open.insert(number, Read { assembly, mode, wants: wants_info, bad: None });
         out[..8].copy_from_slice(&u64::from(number).to_le_bytes());
     }
     Ok(Answer::Done(out))

@@ -17,7 +17,7 @@ struct Records {
 }
 
 impl Records {
-    fn of(info: &TensorInfo, limits: &Limits) -> Result<Records, Error> {
+    fn from_info(info: &TensorInfo, limits: &Limits) -> Result<Records, Error> {
         let of_schemas = limits.schema_limits();
         let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normal)?;
         let dataset = Dataset::new(info, Schema::compile_record(&json, &of_schemas)?)?;
@@ -58,14 +58,14 @@ impl Records {
 
 /// Checks all held records.
 pub(crate) fn check(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
-    let records = Records::of(info, limits)?;
+    let records = Records::from_info(info, limits)?;
     let Records { dataset: Dataset { schema, ty, .. }, limits, .. } = &records;
     records.each(info, held, |record, heap| schema.check_record(*ty, record, heap, limits))
 }
 
 /// Returns the held records as a JSON list.
 pub(crate) fn lines(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Answer, Error> {
-    let records = Records::of(info, limits)?;
+    let records = Records::from_info(info, limits)?;
     let Records { dataset: Dataset { schema, ty, .. }, limits, .. } = &records;
     let mut out = Vec::new();
     records.each(info, held, |record, heap| {
@@ -81,7 +81,7 @@ pub(crate) fn lines(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<A
 
 /// Returns the layout of a record: its types by index, with the parts of a type before the type.
 pub(crate) fn layout(info: &TensorInfo, limits: &Limits) -> Result<Answer, Error> {
-    let Records { dataset, .. } = Records::of(info, limits)?;
+    let Records { dataset, .. } = Records::from_info(info, limits)?;
     layout_of(&dataset.schema, dataset.ty, dataset.count).map(Answer::text)
 }
 
@@ -124,9 +124,9 @@ impl Table<'_> {
                 let stride = self.schema.extent(array.items)?.stride;
                 one.number("items", items).number("stride", stride).maybe_number("count", count)
             }
-            Kind::Struct(of) => {
+            Kind::Struct(record) => {
                 let mut members = Vec::new();
-                for member in &of.members {
+                for member in &record.members {
                     members.push((member, self.add(member.ty)?));
                 }
                 one.with("members", |out| {
@@ -140,14 +140,14 @@ impl Table<'_> {
                     });
                 })
             }
-            Kind::Union(of) => {
+            Kind::Union(union) => {
                 let mut variants = Vec::new();
-                for variant in &of.variants {
+                for variant in &union.variants {
                     variants.push((&variant.key, self.add(variant.ty)?));
                 }
-                one.text("discriminator", &of.discriminator)
-                    .number("width", of.width.bytes())
-                    .number("start", of.start)
+                one.text("discriminator", &union.discriminator)
+                    .number("width", union.width.bytes())
+                    .number("start", union.start)
                     .with("variants", |out| {
                         list(variants, out, |(key, ty), out| {
                             let variant = Object::new().text("key", key).number("type", ty);
@@ -155,11 +155,11 @@ impl Table<'_> {
                         });
                     })
             }
-            Kind::Tensor(of) => one
-                .maybe_text("dtype", of.dtype.map(|dtype| dtype.as_str()))
+            Kind::Tensor(tensor) => one
+                .maybe_text("dtype", tensor.dtype.map(|dtype| dtype.as_str()))
                 .maybe_number("size", ty.size)
                 .with("shape", |out| {
-                    list(of.shape.iter().flatten(), out, |dim, out| match dim {
+                    list(tensor.shape.iter().flatten(), out, |dim, out| match dim {
                         Dim::Known(n) => integer(*n, out),
                         _ => out.push_str("null"),
                     });

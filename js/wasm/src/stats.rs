@@ -10,7 +10,7 @@ use holdall_core::{Error, Layout, Limits, TensorInfo};
 
 /// The values that are being processed.
 pub(crate) struct Pass {
-    of: ElementType,
+    element_type: ElementType,
     bins: usize,
     moments: Moments,
     second: Option<(Stats, Bins)>,
@@ -21,18 +21,18 @@ pub(crate) struct Pass {
 impl Pass {
     /// Begins statistics; `name` is the type of the elements.
     pub(crate) fn begin(name: &[u8], bins: u32) -> Result<Pass, Error> {
-        let of = element_type(name)?;
-        let moments = Moments::new(&of);
-        Ok(Pass { of, bins: bins.min(1 << 16) as usize, moments, second: None, zeros: 0 })
+        let element_type = element_type(name)?;
+        let moments = Moments::new(&element_type);
+        Ok(Pass { element_type, bins: bins.min(1 << 16) as usize, moments, second: None, zeros: 0 })
     }
 
     /// Adds whole elements.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<Answer, Error> {
         match &mut self.second {
-            Some((_, bins)) => bins.take(&self.of, bytes)?,
+            Some((_, bins)) => bins.take(&self.element_type, bytes)?,
             None => {
-                let mut part = Moments::new(&self.of);
-                part.take(&self.of, bytes)?;
+                let mut part = Moments::new(&self.element_type);
+                part.take(&self.element_type, bytes)?;
                 self.moments.add(&part);
             }
         }
@@ -44,7 +44,7 @@ impl Pass {
     pub(crate) fn turn(&mut self, zeros: u64) -> Answer {
         self.zeros = zeros;
         self.moments.add_zeros(zeros);
-        let stats = self.moments.finish(&self.of, zeros);
+        let stats = self.moments.finish(&self.element_type, zeros);
         let bins = if self.bins > 0 { Bins::from_stats(&stats, self.bins) } else { None };
         self.second = bins.map(|bins| (stats, bins));
         Answer::Done(vec![1; usize::from(self.second.is_some())])
@@ -53,7 +53,7 @@ impl Pass {
     /// Returns the statistics.
     pub(crate) fn finish(self) -> Answer {
         let stats = match self.second {
-            None => self.moments.finish(&self.of, self.zeros),
+            None => self.moments.finish(&self.element_type, self.zeros),
             Some((mut stats, mut bins)) => {
                 bins.add_zeros(self.zeros);
                 stats.histogram = Some(bins.finish());
@@ -103,11 +103,11 @@ pub(crate) fn stored(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<
     let found = match info.layout() {
         Layout::SparseCsr | Layout::PackedCsr => {
             let csr = Csr::from_tensor(info, get, limits)?;
-            stored_values(csr.values(), || csr.places(), info.count())
+            stored_values(csr.values(), || csr.flat_indices(), info.count())
         }
         Layout::SparseCoo | Layout::PackedCoo => {
             let coo = Coo::from_tensor(info, get, limits)?;
-            stored_values(coo.values(), || coo.places(), info.count())
+            stored_values(coo.values(), || coo.flat_indices(), info.count())
         }
         // These are converted to dense form as a whole.
         Layout::SparseBlocks | Layout::SparseHybrid => None,

@@ -29,11 +29,11 @@ pub(crate) fn get<'h>(
 
 /// Returns the elements of a tensor, row-major.
 pub(crate) fn dense(info: TensorInfo, held: &Held, limits: &Limits) -> Result<Answer, Error> {
-    let made = of_layout(&info, held, limits).map_err(|e| e.in_tensor(info.name()))?;
+    let made = dense_view(&info, held, limits).map_err(|e| e.in_tensor(info.name()))?;
     Ok(Answer::Done(made.into_bytes().into()))
 }
 
-fn of_layout(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Dense, Error> {
+fn dense_view(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Dense, Error> {
     let get = get(info, held);
     match info.layout() {
         Layout::SparseCsr | Layout::PackedCsr => {
@@ -66,10 +66,10 @@ pub(crate) fn dense_type(info: &TensorInfo) -> Option<ElementType> {
 
 /// Returns the name of an element type: the storage type, with the logical type if it has one
 /// (`f32`, `u8 f8_e5m2`).
-pub(crate) fn name_of(of: &ElementType) -> String {
-    match &of.logical_type {
-        Some(logical) => format!("{} {logical}", of.dtype.as_str()),
-        None => of.dtype.as_str().to_owned(),
+pub(crate) fn name_of(element_type: &ElementType) -> String {
+    match &element_type.logical_type {
+        Some(logical) => format!("{} {logical}", element_type.dtype.as_str()),
+        None => element_type.dtype.as_str().to_owned(),
     }
 }
 
@@ -81,17 +81,17 @@ pub(crate) fn element_type(name: &[u8]) -> Result<ElementType, Error> {
         None => (name, None),
     };
     let dtype = DType::from_name(dtype);
-    let of = dtype.map(|dtype| ElementType::new(dtype, logical));
-    of.ok_or_else(|| CALL.broken(format!("there is no element type `{}`", name.shown())))
+    let element_type = dtype.map(|dtype| ElementType::new(dtype, logical));
+    element_type.ok_or_else(|| CALL.broken(format!("there is no element type `{}`", name.shown())))
 }
 
 /// Decodes whole blocks of a quantized tensor to `f32`.
 pub(crate) fn blocks(info: &TensorInfo, bytes: Bytes) -> Result<Answer, Error> {
-    let Layout::Blocks(of) = info.layout() else {
+    let Layout::Blocks(block_type) = info.layout() else {
         return Err(CALL.broken("the tensor has no blocks"));
     };
-    let count = bytes.len() as u64 / of.bytes * of.elements;
-    let made = Blocks::new(of, &[count], bytes).and_then(|blocks| blocks.dequantize());
+    let count = bytes.len() as u64 / block_type.bytes * block_type.elements;
+    let made = Blocks::new(block_type, &[count], bytes).and_then(|blocks| blocks.dequantize());
     let made = made.map_err(|e| e.in_tensor(info.name()))?;
     Ok(Answer::Done(made.iter().flat_map(|x| x.to_le_bytes()).collect()))
 }
@@ -120,10 +120,10 @@ pub(crate) fn range(info: &TensorInfo, start: u64, end: u64) -> Answer {
     let start = start.min(end);
     let (bits, unit, elements) = match info.layout() {
         Layout::Dense => {
-            let Some(of) = dense_type(info) else { return Answer::NOTHING };
-            (of.bits(), of.bits() / 2, 4)
+            let Some(element_type) = dense_type(info) else { return Answer::NOTHING };
+            (element_type.bits(), element_type.bits() / 2, 4)
         }
-        Layout::Blocks(of) => (0, of.bytes, of.elements),
+        Layout::Blocks(block_type) => (0, block_type.bytes, block_type.elements),
         _ => return Answer::NOTHING,
     };
     let Some(data) = info.component(&Role::Data) else { return Answer::NOTHING };

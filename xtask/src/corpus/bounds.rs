@@ -158,7 +158,7 @@ fn cbor_lengths() -> Vec<Made> {
 }
 
 fn safetensors() -> Vec<Made> {
-    let of = |name: String, header: &str, data: usize| {
+    let case = |name: String, header: &str, data: usize| {
         let bytes = file(header.as_bytes(), data);
         Made::new(format!("reject/safetensors/{name}.safetensors"), bytes)
     };
@@ -174,14 +174,14 @@ fn safetensors() -> Vec<Made> {
         // count from the start of the data.
         let wraps = n.checked_add(1 << 10).is_none();
         let code = if wraps { "safetensors.offsets.end" } else { "safetensors.truncated.end" };
-        all.push(of(format!("{code}-{name}"), &end, 4));
+        all.push(case(format!("{code}-{name}"), &end, 4));
         let shape = format!(r#"{{"w":{{"dtype":"U8","shape":[{n}],"data_offsets":[0,4]}}}}"#);
         let code = if fits { "index.size" } else { "index.shape-overflow" };
-        all.push(of(format!("{code}.shape-{name}"), &shape, 4));
+        all.push(case(format!("{code}.shape-{name}"), &shape, 4));
         let start = format!(r#"{{"w":{{"dtype":"U8","shape":[4],"data_offsets":[{n},4]}}}}"#);
-        all.push(of(format!("safetensors.offsets.start-{name}"), &start, 4));
+        all.push(case(format!("safetensors.offsets.start-{name}"), &start, 4));
         let wide = format!(r#"{{"w":{{"dtype":"U64","shape":[{n},{n}],"data_offsets":[0,4]}}}}"#);
-        all.push(of(format!("index.shape-overflow.product-{name}"), &wide, 4));
+        all.push(case(format!("index.shape-overflow.product-{name}"), &wide, 4));
     }
     all
 }

@@ -80,13 +80,13 @@ fn compressed() -> Vec<Made> {
     let bytes = noise(100, 2);
     let whole = frame(&bytes, 1);
     // Declares `len` decoded bytes: by its own field in 1.2, by the shape before.
-    let of = |version: Version, name: &str, stored: &[u8], len: u64| {
+    let case = |version: Version, name: &str, stored: &[u8], len: u64| {
         zt(version, name, |f| {
             let part = f.part("u8", stored).zstd(len);
             f.dense("w", &[len], part);
         })
     };
-    let v1_2 = |name: &str, stored: &[u8], len: u64| of(Version::V1_2, name, stored, len);
+    let v1_2 = |name: &str, stored: &[u8], len: u64| case(Version::V1_2, name, stored, len);
     let cut = |n: usize| &whole[..whole.len() - n];
     let mut flipped = whole.clone();
     // The last four bytes are the checksum of the content.
@@ -123,9 +123,9 @@ fn compressed() -> Vec<Made> {
     ];
     for version in [Version::V0_1, Version::V1_0, Version::V1_1] {
         let name = version.name();
-        all.push(of(version, &format!("zstd.length.one-less-{name}"), &whole, 101));
-        all.push(of(version, &format!("zstd.length.bomb-{name}"), &frame_of_run(0, 4 << 20), 8));
-        all.push(of(version, &format!("zstd.broken.cut-{name}"), cut(5), 100));
+        all.push(case(version, &format!("zstd.length.one-less-{name}"), &whole, 101));
+        all.push(case(version, &format!("zstd.length.bomb-{name}"), &frame_of_run(0, 4 << 20), 8));
+        all.push(case(version, &format!("zstd.broken.cut-{name}"), cut(5), 100));
     }
     // The decoded length of sparse components of 1.0 is unknown, so they are decoded as a stream.
     for (window_log, name) in [(28, "2-to-28"), (31, "2-to-31")] {
@@ -145,9 +145,9 @@ fn lying_seek_table() -> Vec<u8> {
     let frames: Vec<Vec<u8>> =
         LENS.iter().enumerate().map(|(i, &len)| frame_of_run(i as u8, len)).collect();
     let lens = [LENS[1], LENS[0], LENS[2]];
-    let told: Vec<(u64, u64)> =
+    let frame_lens: Vec<(u64, u64)> =
         frames.iter().zip(lens).map(|(f, len)| (f.len() as u64, len as u64)).collect();
-    let table = zstd::seek_table(&told).expect("short frames");
+    let table = zstd::seek_table(&frame_lens).expect("short frames");
     [frames.concat(), table].concat()
 }
 
@@ -234,7 +234,7 @@ fn sparse() -> Vec<Made> {
 
 /// Sparse tensors of 0.1 with one component.
 fn packed() -> Vec<Made> {
-    let of = |name: &str, layout: &'static str, bytes: &[u8]| {
+    let case = |name: &str, layout: &'static str, bytes: &[u8]| {
         zt(Version::V0_1, name, |f| {
             let part = f.part("f64", bytes);
             f.tensor("w", &[2, 4], layout, &[("data", part)]);
@@ -246,13 +246,13 @@ fn packed() -> Vec<Made> {
         [u64s(indptr), u64s(indices), vec![0; indices.len() * 8]].concat()
     };
     vec![
-        of("sparse.packed.coo-part", "sparsecoo", &[record(0, 0), vec![0; 8]].concat()),
-        of("sparse.packed.csr-no-indptr", "sparsecsr", &u64s(&[0, 0])),
-        of("sparse.packed.csr-part", "sparsecsr", &[csr(&[0, 1, 1], &[0]), vec![0; 8]].concat()),
-        of("sparse.index-bounds.packed-coo", "sparsecoo", &record(2, 0)),
-        of("sparse.index-bounds.packed-csr", "sparsecsr", &csr(&[0, 1, 1], &[4])),
-        of("sparse.indptr-end.packed-csr", "sparsecsr", &csr(&[0, 1, 2], &[0])),
-        of("sparse.indptr-start.packed-csr", "sparsecsr", &csr(&[1, 1, 1], &[0])),
+        case("sparse.packed.coo-part", "sparsecoo", &[record(0, 0), vec![0; 8]].concat()),
+        case("sparse.packed.csr-no-indptr", "sparsecsr", &u64s(&[0, 0])),
+        case("sparse.packed.csr-part", "sparsecsr", &[csr(&[0, 1, 1], &[0]), vec![0; 8]].concat()),
+        case("sparse.index-bounds.packed-coo", "sparsecoo", &record(2, 0)),
+        case("sparse.index-bounds.packed-csr", "sparsecsr", &csr(&[0, 1, 1], &[4])),
+        case("sparse.indptr-end.packed-csr", "sparsecsr", &csr(&[0, 1, 2], &[0])),
+        case("sparse.indptr-start.packed-csr", "sparsecsr", &csr(&[1, 1, 1], &[0])),
     ]
 }
 
@@ -276,24 +276,25 @@ fn quantized() -> Vec<Made> {
         g_idx: None,
         shape: &[2, 8],
     };
-    let of = |name: &str, attributes: &[(&'static str, Vec<u8>)], of: QuantizedComponents| {
-        zt(Version::V1_2, name, |f| {
-            let mut parts = vec![
-                ("packed_weight", f.part("i32", &noise(of.words * 4, 3))),
-                ("scales", f.part("f16", &vec![0; of.scales * 2])),
-            ];
-            if let Some((dtype, len)) = of.zeros {
-                parts.push(("zeros", f.part(dtype, &vec![0; len])));
-            }
-            if let Some(g_idx) = &of.g_idx {
-                parts.push(("g_idx", f.part("i32", &i32s(g_idx))));
-            }
-            let tensor = f.tensor("w", of.shape, "quantized_group", &parts);
-            for (key, value) in attributes {
-                tensor.attribute(key, value.clone());
-            }
-        })
-    };
+    let case =
+        |name: &str, attributes: &[(&'static str, Vec<u8>)], quantized: QuantizedComponents| {
+            zt(Version::V1_2, name, |f| {
+                let mut parts = vec![
+                    ("packed_weight", f.part("i32", &noise(quantized.words * 4, 3))),
+                    ("scales", f.part("f16", &vec![0; quantized.scales * 2])),
+                ];
+                if let Some((dtype, len)) = quantized.zeros {
+                    parts.push(("zeros", f.part(dtype, &vec![0; len])));
+                }
+                if let Some(g_idx) = &quantized.g_idx {
+                    parts.push(("g_idx", f.part("i32", &i32s(g_idx))));
+                }
+                let tensor = f.tensor("w", quantized.shape, "quantized_group", &parts);
+                for (key, value) in attributes {
+                    tensor.attribute(key, value.clone());
+                }
+            })
+        };
     let with = |key: &'static str, value: Vec<u8>| {
         let mut all = sound.to_vec();
         all.retain(|(k, _)| *k != key);
@@ -313,61 +314,61 @@ fn quantized() -> Vec<Made> {
         ..plain()
     };
     vec![
-        of("quantized.attribute.no-bits", &without("bits"), plain()),
-        of("quantized.attribute.no-group-size", &without("group_size"), plain()),
-        of("quantized.attribute.bits-text", &with("bits", text("four")), plain()),
-        of("quantized.attribute.group-size-0", &with("group_size", int(0)), plain()),
-        of("quantized.attribute.group-size-minus-2", &with("group_size", minus(2)), plain()),
-        of("quantized.attribute.packing-number", &with("packing", int(8)), plain()),
-        of("quantized.attribute.bits-0", &with("bits", int(0)), plain()),
-        of("quantized.attribute.axis-2", &with("axis", int(2)), plain()),
-        of(
+        case("quantized.attribute.no-bits", &without("bits"), plain()),
+        case("quantized.attribute.no-group-size", &without("group_size"), plain()),
+        case("quantized.attribute.bits-text", &with("bits", text("four")), plain()),
+        case("quantized.attribute.group-size-0", &with("group_size", int(0)), plain()),
+        case("quantized.attribute.group-size-minus-2", &with("group_size", minus(2)), plain()),
+        case("quantized.attribute.packing-number", &with("packing", int(8)), plain()),
+        case("quantized.attribute.bits-0", &with("bits", int(0)), plain()),
+        case("quantized.attribute.axis-2", &with("axis", int(2)), plain()),
+        case(
             "quantized.bits.nine",
             &with("bits", int(9)),
             QuantizedComponents { words: 5, ..plain() },
         ),
-        of("quantized.counts.bits-nine", &with("bits", int(9)), plain()),
-        of("quantized.counts.bits-most", &with("bits", int(u64::MAX)), plain()),
-        of("quantized.packing.words", &with("packing", text("eight per i32")), plain()),
-        of("quantized.packing.long", &with("packing", text("65_per_65_i32")), plain()),
-        of("quantized.fit.too-many", &with("packing", text("9_per_i32")), plain()),
-        of("quantized.fit.width", &with("packing", text("2_per_u8")), plain()),
-        of("quantized.fit.none", &with("packing", text("0_per_i32")), plain()),
-        of("quantized.fit.most", &with("packing", text("18446744073709551615_per_i32")), plain()),
-        of(
+        case("quantized.counts.bits-nine", &with("bits", int(9)), plain()),
+        case("quantized.counts.bits-most", &with("bits", int(u64::MAX)), plain()),
+        case("quantized.packing.words", &with("packing", text("eight per i32")), plain()),
+        case("quantized.packing.long", &with("packing", text("65_per_65_i32")), plain()),
+        case("quantized.fit.too-many", &with("packing", text("9_per_i32")), plain()),
+        case("quantized.fit.width", &with("packing", text("2_per_u8")), plain()),
+        case("quantized.fit.none", &with("packing", text("0_per_i32")), plain()),
+        case("quantized.fit.most", &with("packing", text("18446744073709551615_per_i32")), plain()),
+        case(
             "quantized.axis.cube",
             &with("axis", int(0)),
             QuantizedComponents { shape: &[1, 2, 8], ..plain() },
         ),
-        of("quantized.counts.fewer-words", sound, QuantizedComponents { words: 1, ..plain() }),
-        of("quantized.counts.more-words", sound, QuantizedComponents { words: 3, ..plain() }),
-        of("quantized.counts.fewer-scales", sound, QuantizedComponents { scales: 1, ..plain() }),
-        of("quantized.counts.more-scales", sound, QuantizedComponents { scales: 3, ..plain() }),
-        of(
+        case("quantized.counts.fewer-words", sound, QuantizedComponents { words: 1, ..plain() }),
+        case("quantized.counts.more-words", sound, QuantizedComponents { words: 3, ..plain() }),
+        case("quantized.counts.fewer-scales", sound, QuantizedComponents { scales: 1, ..plain() }),
+        case("quantized.counts.more-scales", sound, QuantizedComponents { scales: 3, ..plain() }),
+        case(
             "quantized.counts.fewer-zeros",
             sound,
             QuantizedComponents { zeros: Some(("f16", 2)), ..plain() },
         ),
-        of("quantized.counts.group-size-most", &with("group_size", int(u64::MAX)), plain()),
-        of(
+        case("quantized.counts.group-size-most", &with("group_size", int(u64::MAX)), plain()),
+        case(
             "quantized.zeros.bool",
             sound,
             QuantizedComponents { zeros: Some(("bool", 2)), ..plain() },
         ),
-        of(
+        case(
             "quantized.zeros.not-symmetric",
             &with("sym", vec![0xf4]),
             QuantizedComponents { zeros: None, ..plain() },
         ),
-        of("quantized.group-index.past-end", &with("axis", int(0)), down(vec![0, 1])),
-        of("quantized.group-index.negative", &with("axis", int(0)), down(vec![0, -1])),
-        of("quantized.group-index.fewer", &with("axis", int(0)), down(vec![0])),
-        of(
+        case("quantized.group-index.past-end", &with("axis", int(0)), down(vec![0, 1])),
+        case("quantized.group-index.negative", &with("axis", int(0)), down(vec![0, -1])),
+        case("quantized.group-index.fewer", &with("axis", int(0)), down(vec![0])),
+        case(
             "quantized.group-index.flat",
             sound,
             QuantizedComponents { g_idx: Some(vec![0, 0]), ..plain() },
         ),
-        of("quantized.attribute.array", &with("bits", array(&[int(4)])), plain()),
+        case("quantized.attribute.array", &with("bits", array(&[int(4)])), plain()),
     ]
 }
 
@@ -393,7 +394,7 @@ fn bools() -> Vec<Made> {
 /// Records and blobs without a valid schema in their attribute.
 fn kinds() -> Vec<Made> {
     let number = r#"{"type":"integer","TypeDef:Uint32":true}"#;
-    let of = |name: &str, layout: &'static str, kind: Option<&str>| {
+    let case = |name: &str, layout: &'static str, kind: Option<&str>| {
         zt(Version::V1_2, &format!("records.{name}"), |f| {
             let parts = match layout {
                 "blob" => {
@@ -409,10 +410,10 @@ fn kinds() -> Vec<Made> {
         })
     };
     vec![
-        of("kind.none", "records", None),
-        of("size.stride", "records", Some(r#"{"type":"integer","TypeDef:Uint64":true}"#)),
-        of("heap.none", "records", Some(r#"{"type":"string","TypeDef:String":true}"#)),
-        of("kind.no-blob", "blob", None),
-        of("kind.records", "blob", Some(number)),
+        case("kind.none", "records", None),
+        case("size.stride", "records", Some(r#"{"type":"integer","TypeDef:Uint64":true}"#)),
+        case("heap.none", "records", Some(r#"{"type":"string","TypeDef:String":true}"#)),
+        case("kind.no-blob", "blob", None),
+        case("kind.records", "blob", Some(number)),
     ]
 }

@@ -501,7 +501,7 @@ fn seek_tables(f: &mut Zt) {
 }
 
 fn safetensors() -> Vec<Made> {
-    let of = |name: &str, header: &str, data: &[u8]| {
+    let case = |name: &str, header: &str, data: &[u8]| {
         let mut bytes = safetensors_files::file(header.as_bytes(), 0);
         bytes.extend_from_slice(data);
         Made::new(format!("accept/safetensors/made-{name}.safetensors"), bytes)
@@ -549,11 +549,11 @@ fn safetensors() -> Vec<Made> {
     let nothing = r#"{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"c":{"dtype":"U8","shape":[3,0],"data_offsets":[1,1]},"d":{"dtype":"F4","shape":[0],"data_offsets":[1,1]}}"#;
     let metadata = r#"{"__metadata__":{"format":"pt","":"","\u0000":"nul","long":"…"}}"#;
     vec![
-        of("empty", "{}", &[]),
-        of("padded", "{}      ", &[]),
-        of("dtypes", &dtypes, &data),
-        of("order", three, &[5, 1, 2, 3]),
-        of("nothing", nothing, &[9]),
-        of("metadata", metadata, &[]),
+        case("empty", "{}", &[]),
+        case("padded", "{}      ", &[]),
+        case("dtypes", &dtypes, &data),
+        case("order", three, &[5, 1, 2, 3]),
+        case("nothing", nothing, &[9]),
+        case("metadata", metadata, &[]),
     ]
 }

@@ -13,44 +13,44 @@ pub(crate) fn accepts() -> Vec<Made> {
     let plain = open(plain());
     let everything = open(everything());
     for version in ["1.2", "1.0", "0.1"] {
-        let of = || options("ztensor", version);
+        let options_for = || options("ztensor", version);
         let mut add = |name: &str, file: &File, convert: Convert| {
             let path = format!("accept/ztensor/made-{version}-written_{name}.zt");
             all.push(written(path, file, &convert));
         };
-        add("raw", &plain, Convert::new(of()));
-        add("zstd", &plain, Convert::new(of().with_zstd(3)).reencode());
-        let sha = of().with_zstd(19).with_digest(Some(Algorithm::Sha256));
+        add("raw", &plain, Convert::new(options_for()));
+        add("zstd", &plain, Convert::new(options_for().with_zstd(3)).reencode());
+        let sha = options_for().with_zstd(19).with_digest(Some(Algorithm::Sha256));
         add("zstd_sha256", &plain, Convert::new(sha).reencode());
-        let bare = of().with_digest(None).with_encode(encode(version).with_align(512));
+        let bare = options_for().with_digest(None).with_encode(encode(version).with_align(512));
         add("aligned", &plain, Convert::new(bare).with_sharing(Sharing::Copy));
-        add("empty", &open(Zt::new(Version::V1_2).finish()), Convert::new(of()));
+        add("empty", &open(Zt::new(Version::V1_2).finish()), Convert::new(options_for()));
         // More than 4 MiB: separate frames and a seek table.
-        let long = Convert::new(of().with_zstd(3)).reencode();
+        let long = Convert::new(options_for().with_zstd(3)).reencode();
         add("frames", &open(long_tensor()), long);
     }
-    let of = || options("ztensor", "1.2");
+    let options_for = || options("ztensor", "1.2");
     let path = |name: &str| format!("accept/ztensor/made-1.2-written_{name}.zt");
-    all.push(written(path("everything"), &everything, &Convert::new(of())));
-    let zstd = Convert::new(of().with_zstd(3)).reencode();
+    all.push(written(path("everything"), &everything, &Convert::new(options_for())));
+    let zstd = Convert::new(options_for().with_zstd(3)).reencode();
     all.push(written(path("everything_zstd"), &everything, &zstd));
-    let dedupe = Convert::new(of()).with_sharing(Sharing::Dedupe);
+    let dedupe = Convert::new(options_for()).with_sharing(Sharing::Dedupe);
     all.push(written(path("dedupe"), &plain, &dedupe));
     all.push(Made::new(path("edited"), edited(&all)));
 
     let path = |name: &str| format!("accept/safetensors/made-written_{name}.safetensors");
-    let of = || Convert::new(options("safetensors", "")).with_dense();
-    all.push(written(path("raw"), &plain, &of()));
-    all.push(written(path("everything"), &open(no_quantized()), &of()));
-    all.push(written(path("empty"), &open(Zt::new(Version::V1_2).finish()), &of()));
+    let options_for = || Convert::new(options("safetensors", "")).with_dense();
+    all.push(written(path("raw"), &plain, &options_for()));
+    all.push(written(path("everything"), &open(no_quantized()), &options_for()));
+    all.push(written(path("empty"), &open(Zt::new(Version::V1_2).finish()), &options_for()));
     let aligned = options("safetensors", "").with_encode(EncodeOptions::new().with_align(512));
     all.push(written(path("aligned"), &plain, &Convert::new(aligned).with_dense()));
 
     let path = |name: &str| format!("accept/metatensor/made-written_{name}.mt");
-    let of = || Convert::new(options("metatensor", "")).with_dense();
-    all.push(written(path("raw"), &plain, &of()));
-    all.push(written(path("everything"), &open(no_quantized()), &of()));
-    all.push(written(path("empty"), &open(Zt::new(Version::V1_2).finish()), &of()));
+    let options_for = || Convert::new(options("metatensor", "")).with_dense();
+    all.push(written(path("raw"), &plain, &options_for()));
+    all.push(written(path("everything"), &open(no_quantized()), &options_for()));
+    all.push(written(path("empty"), &open(Zt::new(Version::V1_2).finish()), &options_for()));
     let aligned = options("metatensor", "").with_encode(EncodeOptions::new().with_align(512));
     all.push(written(path("aligned"), &plain, &Convert::new(aligned).with_dense()));
     all

@@ -1,4 +1,4 @@
-//! Content encodings: how a server encoded a file to send it.
+//! Content encodings of HTTP responses.
 
 use super::rules::{ENCODED, TOO_LONG};
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
@@ -15,7 +15,7 @@ pub(super) const ACCEPTED: &str = "zstd, gzip, br, deflate";
 
 /// One content encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(super) enum ContentEncoding {
     Identity,
     Zstd,
     Gzip,
@@ -23,15 +23,15 @@ pub(super) enum Coding {
     Deflate,
 }
 
-impl Coding {
+impl ContentEncoding {
     /// Returns the encoding with this name in the header.
-    pub(super) fn by_name(name: Option<&str>) -> Result<Coding> {
+    pub(super) fn by_name(name: Option<&str>) -> Result<ContentEncoding> {
         Ok(match name {
-            None => Coding::Identity,
-            Some("zstd") => Coding::Zstd,
-            Some("gzip" | "x-gzip") => Coding::Gzip,
-            Some("br") => Coding::Brotli,
-            Some("deflate") => Coding::Deflate,
+            None => ContentEncoding::Identity,
+            Some("zstd") => ContentEncoding::Zstd,
+            Some("gzip" | "x-gzip") => ContentEncoding::Gzip,
+            Some("br") => ContentEncoding::Brotli,
+            Some("deflate") => ContentEncoding::Deflate,
             Some(name) => {
                 return Err(ENCODING.broken(format!("the content encoding is `{}`", name.shown())));
             }
@@ -39,22 +39,22 @@ impl Coding {
     }
 }
 
-/// Counters of a body while it is decoded.
+/// The state of a body while it is decoded: the number of bytes received, and the error that ended it.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct BodyState {
     received: Cell<u64>,
     failed: RefCell<Option<FailedTry>>,
 }
 
-/// Reads the bytes of a body, counts them and reports progress.
-pub(super) struct Wire<'a> {
+/// A reader that counts the bytes of a body and reports progress.
+pub(super) struct CountingBody<'a> {
     pub(super) body: &'a mut Body,
     /// Bytes of the file that were received before.
     pub(super) before: u64,
     /// Maximum total of bytes.
     pub(super) cap: u64,
-    pub(super) told: &'a mut ReportedProgress,
-    pub(super) seen: &'a Seen,
+    pub(super) progress: &'a mut ReportedProgress,
+    pub(super) state: &'a BodyState,
 }
 
 /// The progress of a file: bytes that are received twice are reported once.
@@ -73,52 +73,53 @@ impl ReportedProgress {
         }
     }
 
-    pub(super) fn reach(&mut self, bytes: u64) -> Result<()> {
+    /// Reports progress up to a total of `bytes`.
+    pub(super) fn report_up_to(&mut self, bytes: u64) -> Result<()> {
         let more = bytes.saturating_sub(self.bytes);
         self.bytes += more;
         if more > 0 { self.work.advance(more) } else { Ok(()) }
     }
 }
 
-impl Read for Wire<'_> {
+impl Read for CountingBody<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let failed = match self.body.next(out) {
             Ok(n) => {
-                let received = self.seen.received.get() + n as u64;
-                self.seen.received.set(received);
+                let received = self.state.received.get() + n as u64;
+                self.state.received.set(received);
                 let all = self.before + received;
-                let told = match all <= self.cap {
-                    true => self.told.reach(all),
+                let reported = match all <= self.cap {
+                    true => self.progress.report_up_to(all),
                     false => {
                         let cap = self.cap;
                         Err(FETCHED.broken(format!("the server sent more than {cap} bytes")))
                     }
                 };
-                match told {
+                match reported {
                     Ok(()) => return Ok(n),
                     Err(e) => e.into(),
                 }
             }
             Err(failed) => failed,
         };
-        *self.seen.failed.borrow_mut() = Some(failed);
+        *self.state.failed.borrow_mut() = Some(failed);
         Err(io::Error::other("the body ended"))
     }
 }
 
-/// Decodes all bytes of `wire` in bounded memory, and passes them on piece by piece.
+/// Decodes all bytes of a body in bounded memory, and passes them to `consume` piece by piece.
 pub(super) fn decode(
-    coding: Coding,
-    wire: Wire<'_>,
+    encoding: ContentEncoding,
+    counting: CountingBody<'_>,
     limits: &Limits,
-    piece: &mut dyn FnMut(&[u8]) -> Result<()>,
+    consume: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<(), FailedTry> {
-    let seen = wire.seen;
-    let failed = |e: &io::Error| match seen.failed.borrow_mut().take() {
+    let state = counting.state;
+    let failed = |e: &io::Error| match state.failed.borrow_mut().take() {
         Some(failed) => failed,
-        None => garbled(coding, e),
+        None => not_decodable(encoding, e),
     };
-    let mut from = undo(coding, wire, limits).map_err(|e| failed(&e))?;
+    let mut from = decoder(encoding, counting, limits).map_err(|e| failed(&e))?;
     let mut buffer = vec![0; 256 << 10];
     let mut decoded = 0u64;
     loop {
@@ -126,12 +127,12 @@ pub(super) fn decode(
             Ok(0) => return Ok(()),
             Ok(n) => {
                 decoded += n as u64;
-                let received = seen.received.get();
+                let received = state.received.get();
                 let most = limits.decoded_len.max(received.saturating_mul(limits.expansion));
-                if coding != Coding::Identity && decoded > most {
-                    return Err(bomb(received, most));
+                if encoding != ContentEncoding::Identity && decoded > most {
+                    return Err(expands_too_much(received, most));
                 }
-                piece(&buffer[..n])?;
+                consume(&buffer[..n])?;
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(failed(&e)),
@@ -139,25 +140,31 @@ pub(super) fn decode(
     }
 }
 
-fn undo<'a>(coding: Coding, wire: Wire<'a>, limits: &Limits) -> io::Result<Box<dyn Read + 'a>> {
-    Ok(match coding {
-        Coding::Identity => Box::new(wire),
-        Coding::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::new(wire)?;
+fn decoder<'a>(
+    encoding: ContentEncoding,
+    counting: CountingBody<'a>,
+    limits: &Limits,
+) -> io::Result<Box<dyn Read + 'a>> {
+    Ok(match encoding {
+        ContentEncoding::Identity => Box::new(counting),
+        ContentEncoding::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::new(counting)?;
             decoder.window_log_max(limits.zstd_window_log.clamp(10, 31))?;
             Box::new(decoder)
         }
-        Coding::Gzip => Box::new(MultiGzDecoder::new(wire)),
-        Coding::Brotli => Box::new(brotli_decompressor::Decompressor::new(wire, 64 << 10)),
-        Coding::Deflate => {
-            let mut wire = wire;
+        ContentEncoding::Gzip => Box::new(MultiGzDecoder::new(counting)),
+        ContentEncoding::Brotli => {
+            Box::new(brotli_decompressor::Decompressor::new(counting, 64 << 10))
+        }
+        ContentEncoding::Deflate => {
+            let mut counting = counting;
             let mut start = Vec::new();
-            wire.by_ref().take(2).read_to_end(&mut start)?;
+            counting.by_ref().take(2).read_to_end(&mut start)?;
             // By its name it is zlib, but many servers send raw deflate. A zlib header is a multiple of 31
             // with 8 in its low bits; raw data that begins so would have to begin with nonzero padding.
             let is_zlib = matches!(start[..], [first, second]
                 if first & 15 == 8 && (u16::from(first) << 8 | u16::from(second)).is_multiple_of(31));
-            let whole = io::Cursor::new(start).chain(wire);
+            let whole = io::Cursor::new(start).chain(counting);
             if is_zlib {
                 Box::new(ZlibDecoder::new(whole))
             } else {
@@ -168,18 +175,18 @@ fn undo<'a>(coding: Coding, wire: Wire<'a>, limits: &Limits) -> io::Result<Box<d
 }
 
 #[cold]
-fn bomb(received: u64, most: u64) -> FailedTry {
+fn expands_too_much(received: u64, most: u64) -> FailedTry {
     TOO_LONG.broken(format!("{received} bytes decode to more than {most}")).into()
 }
 
 #[cold]
-fn garbled(coding: Coding, e: &io::Error) -> FailedTry {
-    let name = match coding {
-        Coding::Identity => "identity",
-        Coding::Zstd => "zstd",
-        Coding::Gzip => "gzip",
-        Coding::Brotli => "br",
-        Coding::Deflate => "deflate",
+fn not_decodable(encoding: ContentEncoding, e: &io::Error) -> FailedTry {
+    let name = match encoding {
+        ContentEncoding::Identity => "identity",
+        ContentEncoding::Zstd => "zstd",
+        ContentEncoding::Gzip => "gzip",
+        ContentEncoding::Brotli => "br",
+        ContentEncoding::Deflate => "deflate",
     };
     // The decoder's error is not kept as the cause, since it is not an error of the system.
     ENCODED.broken(format!("the content encoding `{name}` does not decode: {e}")).into()

@@ -1,6 +1,6 @@
 //! Downloads one linked file from one address.
 
-use super::decode::{ACCEPTED, Coding, ReportedProgress, Seen, Wire, decode};
+use super::decode::{ACCEPTED, BodyState, ContentEncoding, CountingBody, ReportedProgress, decode};
 use super::rules::{DECLARED, DIGEST};
 use super::store::{PendingObject, hash};
 use holdall_core::model::{Algorithm, Digest, Hasher};
@@ -39,14 +39,18 @@ impl Download<'_> {
     ///
     /// # Errors
     /// The error of the last attempt.
-    pub(super) fn run(&self, part: &mut PendingObject, told: &mut ReportedProgress) -> Result<()> {
-        retrying(&self.client.policy().timeouts, || self.attempt(part, told))
+    pub(super) fn run(
+        &self,
+        part: &mut PendingObject,
+        progress: &mut ReportedProgress,
+    ) -> Result<()> {
+        retrying(&self.client.policy().timeouts, || self.attempt(part, progress))
     }
 
     fn attempt(
         &self,
         part: &mut PendingObject,
-        told: &mut ReportedProgress,
+        progress: &mut ReportedProgress,
     ) -> Result<(), FailedTry> {
         let before = self.resumable(part)?;
         let (mut answer, start) = match &before {
@@ -56,12 +60,12 @@ impl Download<'_> {
             },
             None => (self.whole()?, 0),
         };
-        let coding = Coding::by_name(answer.encoding()?.as_deref())?;
+        let encoding = ContentEncoding::by_name(answer.encoding()?.as_deref())?;
         let expected = answer.content_len();
         let mut hasher = Hasher::new(Algorithm::Sha256);
         let failed = |e| io(e, "writing to the cache");
         if start == 0 {
-            self.note(part, &answer, coding)?;
+            self.note(part, &answer, encoding)?;
             part.file.set_len(0).map_err(failed)?;
         }
         if let Some(len) = expected {
@@ -70,26 +74,26 @@ impl Download<'_> {
                 let cap = self.limits.fetched_len;
                 return Err(TOO_LONG.broken(format!("it has {all} bytes, more than {cap}")).into());
             }
-            if coding == Coding::Identity && all > self.at_most {
+            if encoding == ContentEncoding::Identity && all > self.at_most {
                 return Err(self.longer(&all.to_string()).into());
             }
-            told.expect(all);
+            progress.expect(all);
         }
         part.file.rewind().map_err(failed)?;
         if start > 0 {
             hash(&mut part.file, &mut hasher).map_err(failed)?;
         }
         part.file.seek(SeekFrom::Start(start)).map_err(failed)?;
-        let seen = Seen::default();
-        let wire = Wire {
+        let state = BodyState::default();
+        let counting = CountingBody {
             body: &mut answer.body,
             before: start,
             cap: self.limits.fetched_len,
-            told,
-            seen: &seen,
+            progress,
+            state: &state,
         };
         let mut len = start;
-        decode(coding, wire, self.limits, &mut |bytes| {
+        decode(encoding, counting, self.limits, &mut |bytes| {
             len = len.saturating_add(bytes.len() as u64);
             if len > self.at_most {
                 return Err(self.longer(&format!("at least {len}")));
@@ -98,7 +102,9 @@ impl Download<'_> {
             part.file.write_all(bytes).map_err(failed)
         })?;
         let received = answer.body.received();
-        if let Some(len) = expected.filter(|len| *len != received && coding == Coding::Identity) {
+        if let Some(len) =
+            expected.filter(|len| *len != received && encoding == ContentEncoding::Identity)
+        {
             let e = ANSWER
                 .broken(format!("the server sent {received} of the {len} bytes that it announced"));
             return Err(FailedTry::passing(e));
@@ -167,10 +173,10 @@ impl Download<'_> {
     }
 
     /// Writes down the origin of the bytes, if the download can be resumed.
-    fn note(&self, part: &PendingObject, answer: &Answer, coding: Coding) -> Result<()> {
+    fn note(&self, part: &PendingObject, answer: &Answer, encoding: ContentEncoding) -> Result<()> {
         let path = part.note_path();
         let validator = answer.validator()?;
-        let (Some(validator), Coding::Identity) = (validator.condition(), coding) else {
+        let (Some(validator), ContentEncoding::Identity) = (validator.condition(), encoding) else {
             let _ = fs::remove_file(path);
             return Ok(());
         };

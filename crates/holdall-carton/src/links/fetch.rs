@@ -3,7 +3,7 @@
 use super::decode::ReportedProgress;
 use super::download::Download;
 use super::rules::{DECLARED, NO_ADDRESS, NOT_AN_ADDRESS, OFFLINE, UNREACHABLE};
-use super::store::Held;
+use super::store::FileState;
 use super::{Store, hex};
 use crate::Fetcher;
 use holdall_core::error::Shown as _;
@@ -32,7 +32,7 @@ const MOST_AT_ONCE: usize = 32;
 /// requests.
 const MOST_ADDRESSES: usize = 32;
 /// Maximum number of addresses that an error lists.
-const MOST_TOLD: usize = 4;
+const MAX_REPORTED_ADDRESSES: usize = 4;
 
 impl LinkFetcher {
     /// Creates a fetcher that downloads under `policy` into `store`.
@@ -104,11 +104,11 @@ impl LinkFetcher {
     ) -> Result<PathBuf> {
         let mut part = self.store.begin(&sha256)?;
         // Another process may have fetched it meanwhile.
-        if self.store.look(&sha256)? == Held::Sound {
+        if self.store.state_of(&sha256)? == FileState::Sound {
             part.discard();
             return Ok(self.store.path(&sha256));
         }
-        let mut told = ReportedProgress { work: self.work.clone(), bytes: 0, expected: None };
+        let mut progress = ReportedProgress { work: self.work.clone(), bytes: 0, expected: None };
         let mut failures = Vec::new();
         for url in urls.iter().take(MOST_ADDRESSES) {
             // An invalid address is the package's fault, not the caller's.
@@ -116,13 +116,13 @@ impl LinkFetcher {
             let done = parsed.and_then(|url| {
                 let download =
                     Download { client, limits: &self.limits, at_most, sha256: &sha256, url: &url };
-                download.run(&mut part, &mut told)
+                download.run(&mut part, &mut progress)
             });
             match done {
                 Ok(()) => return self.store.publish(&sha256, part),
                 // A disk error affects all addresses alike.
                 Err(e) if e.code() == holdall_io::error::IO.code => {
-                    part.leave();
+                    part.keep_for_resume();
                     return Err(e);
                 }
                 Err(e) => {
@@ -134,21 +134,23 @@ impl LinkFetcher {
                 }
             }
         }
-        part.leave();
+        part.keep_for_resume();
         Err(all_failed(&sha256, failures, urls.len().saturating_sub(MOST_ADDRESSES)))
     }
 }
 
 impl Fetcher for LinkFetcher {
     fn fetch(&self, sha256: [u8; 32], urls: &[String], at_most: u64) -> Result<PathBuf> {
-        let held = self.store.look(&sha256)?;
-        if held == Held::Sound {
+        let held = self.store.state_of(&sha256)?;
+        if held == FileState::Sound {
             return Ok(self.store.path(&sha256));
         }
         let name = hex(&sha256);
         let Some(client) = &self.client else {
             let e = match held {
-                Held::Damaged => OFFLINE.broken(format!("the file {name} in the cache is damaged")),
+                FileState::Damaged => {
+                    OFFLINE.broken(format!("the file {name} in the cache is damaged"))
+                }
                 _ => OFFLINE.broken(format!("the file {name} is not in the cache")),
             };
             return Err(e.in_source(self.store.root().display()));
@@ -174,13 +176,13 @@ impl fmt::Debug for LinkFetcher {
 fn all_failed(sha256: &[u8; 32], failures: Vec<(String, Error)>, left: usize) -> Error {
     let name = hex(sha256);
     let mut lines = Vec::new();
-    for (url, e) in failures.iter().take(MOST_TOLD) {
+    for (url, e) in failures.iter().take(MAX_REPORTED_ADDRESSES) {
         // One line per address, whatever the system's message contains.
-        let said = e.message().replace(['\r', '\n'], " ");
-        lines.push(format!("{}: {} [{}]", url.shown(), said.shown(), e.code()));
+        let message = e.message().replace(['\r', '\n'], " ");
+        lines.push(format!("{}: {} [{}]", url.shown(), message.shown(), e.code()));
     }
-    if failures.len() > MOST_TOLD {
-        lines.push(format!("{} more addresses failed", failures.len() - MOST_TOLD));
+    if failures.len() > MAX_REPORTED_ADDRESSES {
+        lines.push(format!("{} more addresses failed", failures.len() - MAX_REPORTED_ADDRESSES));
     }
     if left > 0 {
         lines

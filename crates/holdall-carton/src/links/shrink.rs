@@ -108,7 +108,7 @@ impl Shrink {
     /// bytes long, in the package's order.
     pub fn candidates(&self, least: u64) -> impl Iterator<Item = &PackageFile> {
         let fits = move |file: &&PackageFile| {
-            file.place != FileLocation::Links
+            file.location != FileLocation::Links
                 && file.target.is_none()
                 && file.len.is_some_and(|len| len >= least)
                 && file.path != CARTON_TOML
@@ -140,7 +140,7 @@ impl Shrink {
         fs::create_dir_all(folder).map_err(failed)?;
         let mut wanted = self.linked();
         wanted.retain(|linked| {
-            self.package.file(&linked.path).is_some_and(|f| f.place != FileLocation::Links)
+            self.package.file(&linked.path).is_some_and(|f| f.location != FileLocation::Links)
         });
         wanted.sort_by_key(|linked| linked.sha256);
         wanted.dedup_by_key(|linked| linked.sha256);
@@ -174,7 +174,7 @@ impl Shrink {
     fn link(mut self, sha256: [u8; 32], url: &str) -> Result<Shrink> {
         check(&self.policy, url).map_err(|e| e.in_source(shown(url)))?;
         let urls = &mut self.links.urls;
-        let at = urls.iter().position(|(of, _)| *of == sha256).unwrap_or_else(|| {
+        let at = urls.iter().position(|(other, _)| *other == sha256).unwrap_or_else(|| {
             urls.push((sha256, Vec::new()));
             urls.len() - 1
         });
@@ -201,7 +201,7 @@ impl Shrink {
 pub fn missing(package: &Package) -> Vec<LinkedFile> {
     let addresses = addresses(package.links());
     let row = |file: &PackageFile| {
-        let sha256 = file.sha256.filter(|_| file.place == FileLocation::Links)?;
+        let sha256 = file.sha256.filter(|_| file.location == FileLocation::Links)?;
         let (path, urls) = (file.path.clone(), addresses.get(&sha256)?.to_vec());
         Some(LinkedFile { path, len: file.len, sha256, urls })
     };

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! <root>/sha256/ab/abcd…            a whole file, named by its 64 hex digits, read-only
-//! <root>/sha256/ab/.abcd….part      what came so far; locked by the process that fetches it
-//! <root>/sha256/ab/.abcd….from      where that came from, so that a later process can go on
+//! <root>/sha256/ab/.abcd….part      the bytes received so far; locked by the process that fetches them
+//! <root>/sha256/ab/.abcd….from      the address of these bytes, so that a later process can resume
 //! ```
 //!
 //! A file gets its name by one rename, after its hash was verified and its bytes are on disk. A process that
@@ -35,9 +35,9 @@ pub struct Store {
     sound: Arc<Mutex<HashMap<[u8; 32], Stamp>>>,
 }
 
-/// The state of a file in a store.
+/// Whether a file is in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum FileState {
     Sound,
     Damaged,
     Nothing,
@@ -88,33 +88,34 @@ impl Store {
     /// Io.
     pub fn find(&self, sha256: &[u8; 32]) -> Result<Option<PathBuf>> {
         let path = self.path(sha256);
-        Ok((self.look(sha256)? == Held::Sound).then_some(path))
+        Ok((self.state_of(sha256)? == FileState::Sound).then_some(path))
     }
 
-    pub(super) fn look(&self, sha256: &[u8; 32]) -> Result<Held> {
+    /// Reads and hashes the file with this hash, unless that was done before and the file has not changed since.
+    pub(super) fn state_of(&self, sha256: &[u8; 32]) -> Result<FileState> {
         let path = self.path(sha256);
         let failed = |e| io(e, "reading a cached file").in_source(path.display());
         let mut file = match File::open(&path) {
             Ok(file) => file,
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Held::Nothing),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(FileState::Nothing),
             Err(e) => return Err(failed(e)),
         };
         let before = Stamp::from(&file.metadata().map_err(failed)?);
         if self.sound.lock().unwrap_or_else(PoisonError::into_inner).get(sha256) == Some(&before) {
-            return Ok(Held::Sound);
+            return Ok(FileState::Sound);
         }
         let mut hasher = Hasher::new(Algorithm::Sha256);
         hash(&mut file, &mut hasher).map_err(failed)?;
         if hasher.finish() != Digest::Sha256(*sha256) {
-            return Ok(Held::Damaged);
+            return Ok(FileState::Damaged);
         }
-        self.note(sha256, before);
-        self.sweep(sha256);
-        Ok(Held::Sound)
+        self.remember(sha256, before);
+        self.remove_leftovers(sha256);
+        Ok(FileState::Sound)
     }
 
-    /// Removes files that killed processes left of a file that is complete now.
-    fn sweep(&self, sha256: &[u8; 32]) {
+    /// Removes the partial files that killed processes left, once the complete file is in the store.
+    fn remove_leftovers(&self, sha256: &[u8; 32]) {
         let path = self.path(sha256);
         let (own, folder) = (format!(".{}.", hex(sha256)), path.parent().unwrap_or(&self.root));
         let Ok(entries) = folder.read_dir() else { return };
@@ -134,7 +135,7 @@ impl Store {
         }
     }
 
-    fn note(&self, sha256: &[u8; 32], stamp: Stamp) {
+    fn remember(&self, sha256: &[u8; 32], stamp: Stamp) {
         self.sound.lock().unwrap_or_else(PoisonError::into_inner).insert(*sha256, stamp);
     }
 
@@ -177,7 +178,7 @@ impl Store {
         fs::rename(&path, &target).map_err(failed)?;
         sync_folder(&target).map_err(failed)?;
         let _ = fs::remove_file(from_path(&path));
-        self.note(sha256, Stamp::from(&file.metadata().map_err(failed)?));
+        self.remember(sha256, Stamp::from(&file.metadata().map_err(failed)?));
         Ok(target)
     }
 }
@@ -189,15 +190,14 @@ impl PendingObject {
     }
 
     /// Ends a failed fetch: the bytes so far are kept, so that a later fetch can resume.
-    pub(super) fn leave(self) {
+    pub(super) fn keep_for_resume(self) {
         let is_empty = self.file.metadata().is_ok_and(|meta| meta.len() == 0);
         if is_empty || !self.note_path().exists() {
             self.discard();
         }
     }
 
-    /// Removes the partial file, because another process wrote the file meanwhile, or because it is of no
-    /// use.
+    /// Removes the partial file, because another process wrote the file meanwhile, or because its bytes are useless.
     pub(super) fn discard(self) {
         let _ = fs::remove_file(from_path(&self.path));
         let _ = fs::remove_file(&self.path);
@@ -241,9 +241,9 @@ fn open_part(path: &Path) -> std::io::Result<File> {
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let place = |meta: fs::Metadata| (meta.dev(), meta.ino());
+    let file_id = |meta: fs::Metadata| (meta.dev(), meta.ino());
     match (file.metadata(), path.symlink_metadata()) {
-        (Ok(own), Ok(there)) => place(own) == place(there),
+        (Ok(own), Ok(there)) => file_id(own) == file_id(there),
         _ => false,
     }
 }
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn the_cache_is_where_the_system_says() {
+    fn the_default_folder_depends_on_the_environment() {
         let root = |vars: &[(&str, &str)]| {
             let vars: HashMap<_, _> = vars.iter().copied().collect();
             let found = standard_root(&|name| vars.get(name).map(OsString::from));

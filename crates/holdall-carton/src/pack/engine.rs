@@ -9,26 +9,26 @@ use std::collections::BTreeMap;
 /// The runner that has a built-in engine.
 const RUNNER: &str = "onnx";
 
-/// Returns a warning if the graph of a package for the runner `onnx` cannot be run by the built-in engine. A graph that
-/// cannot be read has none: opening the model reports its error.
-pub(super) fn warning(
+/// Returns a warning if the graph of a package for the runner `onnx` cannot be run by the built-in engine. There is no
+/// warning for a graph that cannot be read, since opening the model reports the error.
+pub(super) fn engine_warning(
     files: &BTreeMap<String, FileToPack>,
     description: &Description,
 ) -> Option<Warning> {
     if description.runner.name != RUNNER {
         return None;
     }
-    let path = graph(files)?;
+    let path = graph_path(files)?;
     let bytes = crate::mapped(files.get(path)?.path()?).ok()?;
     let warning = unsupported(&bytes).ok()?.warning()?;
     Some(Warning::new(warning.code, format!("{path}: {}", warning.message)))
 }
 
 /// Returns the path of the graph that the runner would run: `model/model.onnx`, or the only `.onnx` file in `model`.
-fn graph(files: &BTreeMap<String, FileToPack>) -> Option<&str> {
-    const USUAL: &str = "model/model.onnx";
-    if files.contains_key(USUAL) {
-        return Some(USUAL);
+fn graph_path(files: &BTreeMap<String, FileToPack>) -> Option<&str> {
+    const DEFAULT: &str = "model/model.onnx";
+    if files.contains_key(DEFAULT) {
+        return Some(DEFAULT);
     }
     let is_graph = |path: &&str| {
         path.strip_prefix("model/").is_some_and(|name| !name.contains('/'))

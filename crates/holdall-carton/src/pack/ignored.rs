@@ -50,7 +50,7 @@ impl Ignored {
     ///
     /// # Errors
     /// Io.
-    pub(super) fn of_folder(root: &Path) -> Result<Ignored> {
+    pub(super) fn from_folder(root: &Path) -> Result<Ignored> {
         let path = root.join(IGNORE_FILE);
         let own = match std::fs::read_to_string(&path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),

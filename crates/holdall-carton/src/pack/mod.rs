@@ -21,7 +21,7 @@ use holdall_io::package::MODEL;
 use holdall_io::sink::{Durability, FileSink};
 use holdall_io::{Work, with_work};
 use holdall_package::{MANIFEST_NAME, sha256, write, wrong_hash};
-use parts::{FileToPack, OfFolder, Source};
+use parts::{FileToPack, FolderParts, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use zip::ZipOutput;
@@ -127,31 +127,31 @@ impl Packer {
         Packer::empty(Some(description))
     }
 
-    /// Creates a package of the files in a folder that `take` selects. Symbolic links to files of the same
-    /// top-level folder stay links; others are followed if `follow` allows it. Its `carton.toml` is kept byte
+    /// Creates a package of the files in a folder that `selection` selects. Symbolic links to files of the same
+    /// top-level folder stay links; others are followed if `symlinks` allows it. Its `carton.toml` is kept byte
     /// for byte; `MANIFEST` and `LINKS` are written anew.
     ///
     /// # Errors
     /// Io; Misuse if a name cannot be in a package, or if a link must not be followed.
     pub fn from_folder(
         path: impl AsRef<Path>,
-        follow: SymlinkPolicy,
-        take: FileSelection,
+        symlinks: SymlinkPolicy,
+        selection: FileSelection,
     ) -> Result<Packer> {
-        Packer::from_files(path.as_ref(), "", follow, take)
+        Packer::from_files(path.as_ref(), "", symlinks, selection)
     }
 
     /// Creates a package of the files in a folder, whose paths in the package begin with `below`.
     fn from_files(
         path: &Path,
         below: &str,
-        follow: SymlinkPolicy,
-        take: FileSelection,
+        symlinks: SymlinkPolicy,
+        selection: FileSelection,
     ) -> Result<Packer> {
         let mut packer = Packer::empty(None);
         packer.root = Some(path.to_owned());
-        let OfFolder { files, left_out, left_behind, manifest } =
-            parts::of_folder(path, below, follow, take)?;
+        let FolderParts { files, left_out, left_behind, manifest } =
+            parts::folder_parts(path, below, symlinks, selection)?;
         (packer.files, packer.unpacked) = (files, manifest);
         (packer.left_out, packer.left_behind) = (left_out, left_behind);
         Ok(packer)
@@ -164,17 +164,17 @@ impl Packer {
     /// The same as [`Packer::from_folder`].
     pub fn from_model(
         path: impl AsRef<Path>,
-        follow: SymlinkPolicy,
-        take: FileSelection,
+        symlinks: SymlinkPolicy,
+        selection: FileSelection,
     ) -> Result<Packer> {
-        Packer::from_files(path.as_ref(), MODEL, follow, take)
+        Packer::from_files(path.as_ref(), MODEL, symlinks, selection)
     }
 
     /// Creates the same package again: files, `MANIFEST` and `LINKS` are kept, so that its hash stays the
     /// same. Files that are only linked to are not fetched.
     pub fn from_package(package: &Package) -> Packer {
         let mut packer = Packer::empty(None);
-        packer.files = parts::of_package(package);
+        packer.files = parts::package_parts(package);
         packer.links = package.links().clone();
         let has_manifest = package.hash().is_some();
         packer.manifest = has_manifest.then(|| package.read(MANIFEST_NAME)).and_then(Result::ok);

@@ -1,4 +1,5 @@
-//! Files that a model's file refers to: either all of them are packed with it, or packing is refused.
+//! Finds the files that a model's file refers to, such as shards. Packing is refused unless all of them are packed,
+//! too.
 
 use super::parts::FileToPack;
 use crate::rules::UNREAD;
@@ -11,14 +12,14 @@ use holdall_io::package::rules::PART;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-/// Returns the other files of the model at `path`: for each, its path relative to the folder of `path`, and
-/// its location. A file that is not a model has none. If the file is damaged, so that they cannot be known,
-/// that is a warning; with `is_alone` a damaged index is refused, since it is useless without them.
+/// Returns the files that the model's file at `path` refers to: for each, its path relative to the folder of
+/// `path`, and its location. The list is empty if the file at `path` is not a model's file. A damaged file cannot be
+/// searched for references, which adds a warning.
 ///
 /// # Errors
-/// `package/part` if one of them is missing or outside of that folder, or is a link out of it; for such an
-/// index.
-pub(super) fn files_named(
+/// `package/part` if a file is missing, outside of the folder, or a link out of it; and, with `is_alone`, if the file
+/// at `path` is a damaged index, which is useless without the files that it lists.
+pub(super) fn referenced_files(
     path: &Path,
     open: &OpenOptions,
     is_alone: bool,
@@ -65,12 +66,12 @@ pub(super) fn files_named(
     Ok(all)
 }
 
-/// Returns an error if files are packed without files that they refer to. `model` is the file by which the
-/// model of the folder is opened, if it has one.
+/// Checks that all files to which packed files refer are packed, too. `model` is the file by which the model of the
+/// folder is opened, if it has one.
 ///
 /// # Errors
-/// The same as [`files_named`].
-pub(super) fn check_all(
+/// The same as [`referenced_files`].
+pub(super) fn check_complete(
     files: &BTreeMap<String, FileToPack>,
     model: Option<&Path>,
     open: &OpenOptions,
@@ -85,9 +86,10 @@ pub(super) fn check_all(
             continue;
         }
         let folder = path.strip_suffix(name).unwrap_or_default();
-        for (other, _) in files_named(from, open, false, warnings)? {
+        for (other, _) in referenced_files(from, open, false, warnings)? {
             if !files.contains_key(&format!("{folder}{other}")) {
-                let message = format!("the file names `{}`, which is not packed", other.shown());
+                let message =
+                    format!("the file refers to `{}`, which is not packed", other.shown());
                 return Err(PART.broken(message).in_source(from.display()));
             }
         }
@@ -95,16 +97,17 @@ pub(super) fn check_all(
     Ok(())
 }
 
-/// Returns `true` if an error is about files that another refers to.
+/// Returns `true` if an error concerns a file that another file refers to.
 fn is_about_files(e: &Error) -> bool {
-    let besides = || FORMATS.iter().filter_map(|format| format.external_files);
+    let external_files = || FORMATS.iter().filter_map(|format| format.external_files);
     e.code().starts_with("shards/")
-        || besides().any(|of| of.away.code == e.code() || of.outside.code == e.code())
+        || external_files()
+            .any(|external| external.missing.code == e.code() || external.outside.code == e.code())
 }
 
 #[cold]
 pub(super) fn refused(path: &Path, e: Error) -> Error {
-    let message = format!("a file that it names cannot be packed: {}", e.message());
+    let message = format!("a file that it refers to cannot be packed: {}", e.message());
     let hint = "put all files of the model into its folder";
     PART.broken(message).with_hint(hint).in_source(path.display()).because(e)
 }

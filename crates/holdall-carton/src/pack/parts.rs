@@ -42,7 +42,7 @@ pub(super) enum Source {
     /// A symbolic link: its text, and the source of its target's bytes.
     Link {
         text: String,
-        of: Box<Source>,
+        target: Box<Source>,
     },
 }
 
@@ -125,7 +125,7 @@ impl Source {
     fn path(&self) -> Option<&Path> {
         match self {
             Source::Path(from) => Some(from),
-            Source::Link { of, .. } => of.path(),
+            Source::Link { target, .. } => target.path(),
             Source::Bytes(_) | Source::Package(..) => None,
         }
     }
@@ -138,7 +138,7 @@ impl Source {
             }
             Source::Bytes(bytes) => (bytes.len() as u64, Box::new(&bytes[..])),
             Source::Package(package, inside) => package.unchecked_reader(inside)?,
-            Source::Link { of, .. } => of.open()?,
+            Source::Link { target, .. } => target.open()?,
         })
     }
 }
@@ -155,7 +155,7 @@ fn part(message: String) -> Error {
 
 /// The files of a folder, as they will be packed.
 #[derive(Debug, Default)]
-pub(super) struct OfFolder {
+pub(super) struct FolderParts {
     pub(super) files: BTreeMap<String, FileToPack>,
     /// Files and folders that are not packed; folders end in `/`.
     pub(super) left_out: Vec<String>,
@@ -166,36 +166,37 @@ pub(super) struct OfFolder {
 }
 
 /// Returns the files in the folder `root` and its subfolders, whose paths in the package begin with `below`,
-/// without [ignored](Ignored) ones unless `take` selects all. For an unpacked package (`below` is empty),
+/// without [ignored](Ignored) ones unless `selection` selects all. For an unpacked package (`below` is empty),
 /// `MANIFEST` and `LINKS` are left out, and files that its `MANIFEST` lists are always packed. Symbolic links
 /// stay links if a package can contain them; others are followed and reported.
-pub(super) fn of_folder(
+pub(super) fn folder_parts(
     root: &Path,
     below: &str,
-    follow: SymlinkPolicy,
-    take: FileSelection,
-) -> Result<OfFolder> {
-    let links = match follow {
+    policy: SymlinkPolicy,
+    selection: FileSelection,
+) -> Result<FolderParts> {
+    let links = match policy {
         SymlinkPolicy::Inside => Links::Inside,
         SymlinkPolicy::All => Links::Followed,
     };
     let limits = Limits::default();
-    let ignored = Ignored::of_folder(root)?;
+    let ignored = Ignored::from_folder(root)?;
     let is_package = below.is_empty();
     let manifest =
         is_package.then(|| folder::text(&root.join(MANIFEST_NAME), &limits).ok()).flatten();
     let listed: BTreeSet<String> = rows_of(manifest.as_deref()).map(|(path, _)| path).collect();
     let is_listed = |path: &str| match path.ends_with('/') {
-        true => listed.range(path.to_owned()..).next().is_some_and(|of| of.starts_with(path)),
+        true => listed.range(path.to_owned()..).next().is_some_and(|next| next.starts_with(path)),
         false => listed.contains(path),
     };
-    let mut out = OfFolder { manifest, ..OfFolder::default() };
+    let mut out = FolderParts { manifest, ..FolderParts::default() };
     let mut symlinks: BTreeMap<String, PathBuf> = BTreeMap::new();
     // Excluded folders, except for files in them that are listed.
     let mut partly: Vec<String> = Vec::new();
     let mut found = folder::files_but(root, links, &limits, &mut |path, leads_to| {
-        let is_ignored = take == FileSelection::Usual
-            && (ignored.is_left_out(path) || partly.iter().any(|of| path.starts_with(of.as_str())));
+        let is_ignored = selection == FileSelection::Usual
+            && (ignored.is_left_out(path)
+                || partly.iter().any(|prefix| path.starts_with(prefix.as_str())));
         if is_ignored && !is_listed(path) {
             out.left_out.push(path.to_owned());
             return true;
@@ -222,7 +223,7 @@ pub(super) fn of_folder(
     let part = |file: FoundPath<'_>| {
         let source = Source::Path(root.join(&*file.path));
         let source = match kept.remove(&*file.path) {
-            Some(text) => Source::Link { text, of: Box::new(source) },
+            Some(text) => Source::Link { text, target: Box::new(source) },
             None => source,
         };
         (format!("{below}{}", file.path), FileToPack::new(source))
@@ -274,15 +275,15 @@ fn check_linked(root: &Path, found: &[FoundPath<'_>]) -> Result<()> {
 }
 
 /// Returns the files of a package, without `MANIFEST` and `LINKS`.
-pub(super) fn of_package(package: &Package) -> BTreeMap<String, FileToPack> {
+pub(super) fn package_parts(package: &Package) -> BTreeMap<String, FileToPack> {
     let files =
         package.files().iter().filter(|f| !matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME));
     let part = |f: &PackageFile| {
-        let source = match (&f.target, f.place) {
+        let source = match (&f.target, f.location) {
             (Some(_), FileLocation::Zip | FileLocation::Disk) => {
                 let text = f.next.as_deref().and_then(|next| link_text(&f.path, next));
-                let of = Box::new(Source::Package(package.clone(), f.path.clone()));
-                Source::Link { text: text.unwrap_or_default(), of }
+                let target = Box::new(Source::Package(package.clone(), f.path.clone()));
+                Source::Link { text: text.unwrap_or_default(), target }
             }
             _ => Source::Package(package.clone(), f.path.clone()),
         };
@@ -312,7 +313,7 @@ pub(super) fn complete(
     }
     // A package without an index stays as it was.
     let had_none =
-        rows_of(unpacked).count() > 0 && rows_of(unpacked).all(|(of, _)| of != TENSOR_INDEX);
+        rows_of(unpacked).count() > 0 && rows_of(unpacked).all(|(path, _)| path != TENSOR_INDEX);
     let has_files = files.keys().any(|path| path.starts_with("tensor_data/"));
     let needs_none = had_none && tensors.is_empty() && !has_files;
     if (!tensors.is_empty() || !files.contains_key(TENSOR_INDEX)) && !needs_none {
@@ -356,7 +357,7 @@ fn check(files: &BTreeMap<String, FileToPack>) -> Result<Vec<Warning>> {
         PackageContents::new(found, &texts, &limits)?;
     let has_model = files.keys().any(|path| path.starts_with("model/"));
     warnings.extend(unmet(&description, has_model, &|path| files.contains_key(path)));
-    warnings.extend(super::engine::warning(files, &description));
+    warnings.extend(super::engine::engine_warning(files, &description));
     Ok(warnings)
 }
 
@@ -372,7 +373,7 @@ fn add_tensor(
             let len = data.len() as u64;
             if element_count(&shape) != Some(len) {
                 return Err(
-                    part(format!("{len} texts do not fit the shape {shape:?}")).in_tensor(name)
+                    part(format!("{len} strings do not fit the shape {shape:?}")).in_tensor(name)
                 );
             }
             (ValueType::String, shape, "toml", write::strings(&data).into())

@@ -12,7 +12,7 @@ use holdall_io::package::rules::PART;
 use holdall_package::CARTON_TOML;
 use std::path::{Path, PathBuf};
 
-/// How a path is packed, and values that replace those of the model or of a `carton.toml`.
+/// Options for packing a path, and values that replace those of the model or of its `carton.toml`.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Recipe {
@@ -48,10 +48,10 @@ pub struct Recipe {
     /// A file in the format of `carton.toml`, possibly partial, with values that the model and the folder
     /// lack.
     pub from_toml: Option<PathBuf>,
-    /// Which symbolic links in a folder are followed.
-    pub follow: SymlinkPolicy,
-    /// Which files of a folder are packed.
-    pub take: FileSelection,
+    /// The symbolic links in a folder that are followed.
+    pub symlinks: SymlinkPolicy,
+    /// The files of a folder that are packed.
+    pub selection: FileSelection,
     /// Options for opening a folder that is an unpacked package.
     pub open: OpenOptions,
     /// Limits for reading a `carton.toml`.
@@ -99,29 +99,29 @@ impl Recipe {
             }
             let mut packer = Packer::new(description);
             packer = packer.with_file(format!("model/{name}"), FileContent::Path(path.to_owned()));
-            for (name, from) in named::files_named(path, &self.open, true, &mut warnings)? {
+            for (name, from) in named::referenced_files(path, &self.open, true, &mut warnings)? {
                 packer = packer.with_file(format!("model/{name}"), FileContent::Path(from));
             }
             return Ok(Prepared { packer, warnings, undeclared });
         }
-        let packer = Packer::from_folder(path, self.follow, self.take)?;
+        let packer = Packer::from_folder(path, self.symlinks, self.selection)?;
         let inner = path.join("model");
         let model = match holdall_io::model_file(if inner.is_dir() { &inner } else { path }) {
             // Files of the model are missing. A folder without a model is packed as it is.
             Err(e) if e.code() == SHARD_MISSING.code => return Err(named::refused(path, e)),
             found => found.ok(),
         };
-        named::check_all(&packer.files, model.as_deref(), &self.open, &mut warnings)?;
+        named::check_complete(&packer.files, model.as_deref(), &self.open, &mut warnings)?;
         let is_described = path.join("carton.toml").exists();
-        if is_described && !self.says_something() {
+        if is_described && !self.replaces_any() {
             // The author may leave out fields that a zip must have.
             let text = packer.text(CARTON_TOML)?;
-            let (mut own, _) = Description::parse_own(&text, &self.limits)?;
+            let (mut description, _) = Description::parse_own(&text, &self.limits)?;
             if Description::parse(&text, &self.limits).is_ok() {
                 return Ok(Prepared { packer, warnings, undeclared: None });
             }
-            own.runner.compat_version = own.runner.compat_version.max(1);
-            let packer = packer.with_description(own);
+            description.runner.compat_version = description.runner.compat_version.max(1);
+            let packer = packer.with_description(description);
             return Ok(Prepared { packer, warnings, undeclared: None });
         }
         let Inferred { description, undeclared } = match is_described {
@@ -135,7 +135,7 @@ impl Recipe {
         }
         let packer = match path.join("model").is_dir() {
             true => packer,
-            false => Packer::from_model(path, self.follow, self.take)?,
+            false => Packer::from_model(path, self.symlinks, self.selection)?,
         };
         if !packer.paths().any(|path| path.starts_with("model/")) {
             let e = PART.broken("the folder contains no model files");
@@ -146,9 +146,9 @@ impl Recipe {
         Ok(Prepared { packer: packer.with_description(description), warnings, undeclared })
     }
 
-    /// Opens the folder at `path` as the package that would be packed from it: a folder without
-    /// `carton.toml`, with the model's files or with a folder `model` that has them. Also returns an input or
-    /// output that a package cannot declare, and the reason.
+    /// Opens a folder without `carton.toml` as a package, with the description that packing it would create. The
+    /// model's files are in the folder itself or in its folder `model`. Also returns an input or output that a
+    /// package cannot declare, and the reason.
     ///
     /// # Errors
     /// `package/part` if it is not such a folder, `package/runner`, and the same as [`Package::open`].
@@ -173,7 +173,7 @@ impl Recipe {
     }
 
     /// Returns `true` if the recipe replaces any value of the description.
-    fn says_something(&self) -> bool {
+    fn replaces_any(&self) -> bool {
         let texts = [
             &self.name,
             &self.short_description,
@@ -194,13 +194,13 @@ impl Recipe {
             || self.examples.is_some()
     }
 
-    /// Returns the given description, or else the one found, with the values that replace parts of it.
+    /// Returns the description `found`, with the values of the recipe that replace parts of it.
     fn describe(&self, found: Description, warnings: &mut Vec<Warning>) -> Result<Description> {
         let mut d = match &self.from_toml {
             None => found,
             Some(path) => {
-                let own = |e: std::io::Error| io(e, "reading").in_source(path.display());
-                let text = std::fs::read(path).map_err(own)?;
+                let in_context = |e: std::io::Error| io(e, "reading").in_source(path.display());
+                let text = std::fs::read(path).map_err(in_context)?;
                 let parsed = Description::parse_part(&text, &self.limits);
                 let (description, odd) = parsed.map_err(|e| e.in_source(path.display()))?;
                 warnings.extend(odd);

@@ -18,12 +18,12 @@ use holdall_io::source::{fetched, read_part};
 use holdall_package::{FileHasher, sha256};
 use std::io::{self, Read, Write};
 
-/// Bytes read at a time.
+/// The number of bytes that are read at a time.
 const PIECE: usize = 1 << 20;
 /// Files of up to this many bytes are held in memory: their headers are written once, and they are compressed
 /// only if that makes them shorter.
 const SMALL: u64 = 4 << 20;
-/// zstd's own default.
+/// The compression level, which is the default of zstd.
 const ZSTD_LEVEL: i32 = 3;
 
 /// A zip being written.
@@ -44,7 +44,7 @@ impl<'a> ZipOutput<'a> {
     /// Adds a symbolic link.
     pub(super) fn add_link(&mut self, path: &str, text: &str) -> Result<()> {
         let kind = (EntryKind::Symlink, false);
-        self.put(path, kind, Method::Stored, text.as_bytes(), text.as_bytes())
+        self.write_entry(path, kind, Method::Stored, text.as_bytes(), text.as_bytes())
     }
 
     /// Adds a file and returns its SHA-256.
@@ -59,7 +59,7 @@ impl<'a> ZipOutput<'a> {
             _ => None,
         };
         if let Some(stored) = compressed {
-            return self.keep(path, part, &stored);
+            return self.copy_compressed(path, part, &stored);
         }
         let (len, mut from) = part.open()?;
         let is_executable = part.is_executable();
@@ -76,7 +76,12 @@ impl<'a> ZipOutput<'a> {
     }
 
     /// Adds a file as another zip stores it, and compares it with that zip's checksums while copying.
-    fn keep(&mut self, path: &str, part: &FileToPack, stored: &Stored) -> Result<[u8; 32]> {
+    fn copy_compressed(
+        &mut self,
+        path: &str,
+        part: &FileToPack,
+        stored: &Stored,
+    ) -> Result<[u8; 32]> {
         let hash = part.hash(path)?;
         let range = stored.range();
         let entry = Entry {
@@ -120,23 +125,26 @@ impl<'a> ZipOutput<'a> {
         packing: Packing,
     ) -> Result<[u8; 32]> {
         let kind = (EntryKind::File, is_executable);
-        let mut squeeze = Squeeze::new(packing, bytes.len() as u64)?;
-        let short = match squeeze.method() {
+        let mut compressor = Compressor::new(packing, bytes.len() as u64)?;
+        let compressed_bytes = match compressor.method() {
             Method::Stored => None,
             method => {
-                let all = squeeze.push(bytes).and_then(|()| squeeze.end());
+                let all = compressor.push(bytes).and_then(|()| compressor.end());
                 all.map_err(|e| reading(e, path))?;
-                Some((method, squeeze.take())).filter(|(_, short)| short.len() < bytes.len())
+                Some((method, compressor.take()))
+                    .filter(|(_, compressed_bytes)| compressed_bytes.len() < bytes.len())
             }
         };
-        match short {
-            Some((method, short)) => self.put(path, kind, method, &short, bytes)?,
-            None => self.put(path, kind, Method::Stored, bytes, bytes)?,
+        match compressed_bytes {
+            Some((method, compressed_bytes)) => {
+                self.write_entry(path, kind, method, &compressed_bytes, bytes)?
+            }
+            None => self.write_entry(path, kind, Method::Stored, bytes, bytes)?,
         }
         Ok(sha256(bytes))
     }
 
-    fn put(
+    fn write_entry(
         &mut self,
         path: &str,
         (kind, is_executable): (EntryKind, bool),
@@ -171,12 +179,12 @@ impl<'a> ZipOutput<'a> {
         from: &mut dyn Read,
         packing: Packing,
     ) -> Result<[u8; 32]> {
-        let mut squeeze = Squeeze::new(packing, len)?;
+        let mut compressor = Compressor::new(packing, len)?;
         let mut entry = Entry {
             name: path.to_owned(),
             kind: EntryKind::File,
             is_executable,
-            method: squeeze.method(),
+            method: compressor.method(),
             crc: 0,
             stored_len: 0,
             len,
@@ -195,11 +203,11 @@ impl<'a> ZipOutput<'a> {
             if done > len {
                 return Err(changed(path, len));
             }
-            match &mut squeeze {
-                Squeeze::Plain => self.sink.append(bytes)?,
-                squeeze => {
-                    squeeze.push(bytes).map_err(|e| reading(e, path))?;
-                    self.sink.append(&squeeze.take())?;
+            match &mut compressor {
+                Compressor::Plain => self.sink.append(bytes)?,
+                compressor => {
+                    compressor.push(bytes).map_err(|e| reading(e, path))?;
+                    self.sink.append(&compressor.take())?;
                 }
             }
             self.work.advance(count as u64)?;
@@ -210,8 +218,8 @@ impl<'a> ZipOutput<'a> {
         if done != len {
             return Err(changed(path, len));
         }
-        squeeze.end().map_err(|e| reading(e, path))?;
-        self.sink.append(&squeeze.take())?;
+        compressor.end().map_err(|e| reading(e, path))?;
+        self.sink.append(&compressor.take())?;
         let (hash, crc) = sum.finish();
         (entry.crc, entry.stored_len) = (crc, self.sink.len() - start);
         self.sink.patch(entry.offset, local_header(&entry));
@@ -254,61 +262,61 @@ fn changed(path: &str, len: u64) -> Error {
 }
 
 /// The compressor of one entry, if any.
-enum Squeeze {
+enum Compressor {
     Plain,
     Zstd(Box<zstd::stream::write::Encoder<'static, Vec<u8>>>),
     Deflate(Box<flate2::write::DeflateEncoder<Vec<u8>>>),
 }
 
-impl Squeeze {
-    fn new(packing: Packing, len: u64) -> Result<Squeeze> {
+impl Compressor {
+    fn new(packing: Packing, len: u64) -> Result<Compressor> {
         let refused = |e| holdall_io::error::io(e, "starting zstd");
         Ok(match packing {
-            Packing::Stored | Packing::Kept => Squeeze::Plain,
+            Packing::Stored | Packing::Kept => Compressor::Plain,
             Packing::Zstd => {
                 let mut encoder =
                     zstd::stream::write::Encoder::new(Vec::new(), ZSTD_LEVEL).map_err(refused)?;
                 encoder.include_checksum(true).map_err(refused)?;
                 encoder.set_pledged_src_size(Some(len)).map_err(refused)?;
-                Squeeze::Zstd(Box::new(encoder))
+                Compressor::Zstd(Box::new(encoder))
             }
             Packing::Deflate => {
                 let level = flate2::Compression::default();
-                Squeeze::Deflate(Box::new(flate2::write::DeflateEncoder::new(Vec::new(), level)))
+                Compressor::Deflate(Box::new(flate2::write::DeflateEncoder::new(Vec::new(), level)))
             }
         })
     }
 
     fn method(&self) -> Method {
         match self {
-            Squeeze::Plain => Method::Stored,
-            Squeeze::Zstd(_) => Method::Zstd,
-            Squeeze::Deflate(_) => Method::Deflate,
+            Compressor::Plain => Method::Stored,
+            Compressor::Zstd(_) => Method::Zstd,
+            Compressor::Deflate(_) => Method::Deflate,
         }
     }
 
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Squeeze::Plain => Ok(()),
-            Squeeze::Zstd(encoder) => encoder.write_all(bytes),
-            Squeeze::Deflate(encoder) => encoder.write_all(bytes),
+            Compressor::Plain => Ok(()),
+            Compressor::Zstd(encoder) => encoder.write_all(bytes),
+            Compressor::Deflate(encoder) => encoder.write_all(bytes),
         }
     }
 
     fn end(&mut self) -> io::Result<()> {
         match self {
-            Squeeze::Plain => Ok(()),
-            Squeeze::Zstd(encoder) => encoder.do_finish(),
-            Squeeze::Deflate(encoder) => encoder.try_finish(),
+            Compressor::Plain => Ok(()),
+            Compressor::Zstd(encoder) => encoder.do_finish(),
+            Compressor::Deflate(encoder) => encoder.try_finish(),
         }
     }
 
     /// Returns the compressed bytes since the last call.
     fn take(&mut self) -> Vec<u8> {
         match self {
-            Squeeze::Plain => Vec::new(),
-            Squeeze::Zstd(encoder) => std::mem::take(encoder.get_mut()),
-            Squeeze::Deflate(encoder) => std::mem::take(encoder.get_mut()),
+            Compressor::Plain => Vec::new(),
+            Compressor::Zstd(encoder) => std::mem::take(encoder.get_mut()),
+            Compressor::Deflate(encoder) => std::mem::take(encoder.get_mut()),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Renders a page as HTML.
 
-use super::{facts, line, may_lead, misc, numbered, options, shown, tables, tensor_of, title};
+use super::{
+    facts, is_allowed_link, line, misc, numbered, options, shown, tables, tensor_of, title,
+};
 use crate::{FileLocation, Package, Reference};
 use data_encoding::BASE64;
 use holdall_core::Result;
@@ -110,7 +112,7 @@ fn description(out: &mut String, text: &str, files: &mut Files<'_>) -> Result<()
             Event::Start(Tag::HtmlBlock) => events.push(Event::Start(Tag::Paragraph)),
             Event::End(TagEnd::HtmlBlock) => events.push(Event::End(TagEnd::Paragraph)),
             Event::Start(Tag::Link { ref dest_url, link_type, .. }) => {
-                let is_kept = may_lead(dest_url, link_type);
+                let is_kept = is_allowed_link(dest_url, link_type);
                 open.push(if is_kept { Open::Kept } else { Open::Dropped });
                 events.extend(is_kept.then_some(event));
             }
@@ -124,7 +126,7 @@ fn description(out: &mut String, text: &str, files: &mut Files<'_>) -> Result<()
                         let dest_url = CowStr::from(data);
                         (Open::Kept, Some(Tag::Image { link_type, dest_url, title, id }))
                     }
-                    None if may_lead(&dest_url, link_type) => {
+                    None if is_allowed_link(&dest_url, link_type) => {
                         (Open::Link, Some(Tag::Link { link_type, dest_url, title, id }))
                     }
                     None => (Open::Dropped, None),
@@ -161,7 +163,7 @@ impl Files<'_> {
         let is_here = |path: &str| {
             let file = self.package.file(path)?;
             let file = file.target.as_deref().map_or(Some(file), |to| self.package.file(to))?;
-            file.len.filter(|_| file.place != FileLocation::Links)
+            file.len.filter(|_| file.location != FileLocation::Links)
         };
         let Some(len) = is_here(path).filter(|len| *len <= LARGEST.min(self.left)) else {
             return Ok(None);

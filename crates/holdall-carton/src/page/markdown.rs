@@ -1,6 +1,8 @@
 //! Renders a page as Markdown.
 
-use super::{facts, line, may_lead, misc, numbered, options, shown, tables, tensor_of, title};
+use super::{
+    facts, is_allowed_link, line, misc, numbered, options, shown, tables, tensor_of, title,
+};
 use crate::{Package, Reference};
 use pulldown_cmark::{Event, Parser, Tag};
 
@@ -72,13 +74,13 @@ fn description(text: &str) -> String {
                 before.extend(part.match_indices('<').map(|(at, _)| range.start + at));
             }
             Event::Start(Tag::Link { dest_url, link_type, .. })
-                if !may_lead(&dest_url, link_type) && misc(&dest_url).is_none() =>
+                if !is_allowed_link(&dest_url, link_type) && misc(&dest_url).is_none() =>
             {
                 before.push(range.start);
             }
             Event::Start(Tag::Image { dest_url, link_type, .. }) => {
                 without.push(range.start);
-                if !may_lead(&dest_url, link_type) && misc(&dest_url).is_none() {
+                if !is_allowed_link(&dest_url, link_type) && misc(&dest_url).is_none() {
                     before.push(range.start + 1);
                 }
             }

@@ -84,15 +84,15 @@ fn tables(package: &Package) -> Vec<(&'static str, Table)> {
     all.into_iter().filter(|(_, (_, rows))| !rows.is_empty()).collect()
 }
 
-fn specs(of: &[ValueSpec]) -> Table {
+fn specs(specs: &[ValueSpec]) -> Table {
     let row = |spec: &ValueSpec| {
         let about = spec.description.clone().unwrap_or_default();
         vec![spec.name.clone(), spec.ty.as_str().to_owned(), spec.shape.to_string(), about]
     };
-    (&["name", "dtype", "shape", "description"], of.iter().map(row).collect())
+    (&["name", "dtype", "shape", "description"], specs.iter().map(row).collect())
 }
 
-fn self_tests(package: &Package, of: &[SelfTest]) -> Table {
+fn self_tests(package: &Package, tests: &[SelfTest]) -> Table {
     let side = |all: &[(String, String)]| {
         let one =
             |(name, tensor): &(String, String)| format!("{name}: {}", tensor_of(package, tensor));
@@ -103,14 +103,14 @@ fn self_tests(package: &Package, of: &[SelfTest]) -> Table {
         let about = test.description.clone().unwrap_or_default();
         vec![numbered(at, test.name.as_deref()), side(&test.inputs), expected, about]
     };
-    (&["name", "inputs", "expected", "description"], of.iter().enumerate().map(row).collect())
+    (&["name", "inputs", "expected", "description"], tests.iter().enumerate().map(row).collect())
 }
 
 fn files(package: &Package) -> Table {
     let row = |file: &crate::PackageFile| {
         let len = file.len.map_or_else(|| "-".to_owned(), |len| len.to_string());
         let hash = file.sha256.map(|hash| hex(&hash)).unwrap_or_default();
-        let note = match (&file.target, file.place) {
+        let note = match (&file.target, file.location) {
             (Some(target), _) => format!("leads to {target}"),
             (None, FileLocation::Links) => "only linked to".to_owned(),
             _ => String::new(),
@@ -142,11 +142,13 @@ fn shown(example: &Example) -> impl Iterator<Item = (&'static str, &str, &Refere
 }
 
 /// Returns `true` if a link is allowed: an absolute address, or an anchor in the page.
-fn may_lead(address: &str, ty: LinkType) -> bool {
-    let is_odd = |c: char| c.is_whitespace() || c.is_control();
-    let is_whole = address.len() > 8
+fn is_allowed_link(address: &str, ty: LinkType) -> bool {
+    let is_separator = |c: char| c.is_whitespace() || c.is_control();
+    let is_https = address.len() > 8
         && address.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"));
-    !address.contains(is_odd) && (is_whole || address.starts_with('#')) && ty != LinkType::Email
+    !address.contains(is_separator)
+        && (is_https || address.starts_with('#'))
+        && ty != LinkType::Email
 }
 
 /// Returns the path in the package that `@misc/PATH` names.

@@ -6,7 +6,7 @@ use crate::args::limits::{self, SetLimit};
 use crate::args::remote::Allow;
 #[cfg(feature = "stores")]
 use crate::args::remote::store;
-use crate::args::sizes::from_one;
+use crate::args::sizes::positive_number;
 #[cfg(feature = "http")]
 use crate::args::sizes::size;
 use crate::output::style::When;
@@ -36,7 +36,7 @@ pub(crate) struct Global {
     pub(crate) io: IoChoice,
 
     /// Number of threads [default: one per core]
-    #[arg(long, global = true, value_name = "N", value_parser = from_one, help_heading = GLOBAL)]
+    #[arg(long, global = true, value_name = "N", value_parser = positive_number, help_heading = GLOBAL)]
     pub(crate) threads: Option<NonZero<usize>>,
 
     /// Raise or lower a limit
@@ -48,12 +48,12 @@ pub(crate) struct Global {
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) skip_unknown: bool,
 
-    /// Read a description (TOML) of custom layouts; may be given again
+    /// Read a description (TOML) of custom layouts; can be repeated
     #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
     pub(crate) layouts: Vec<PathBuf>,
 
     /// Allow something that is forbidden for remote files by default: http (not only https) or private-hosts (loopback,
-    /// private and link-local networks); may be given again
+    /// private and link-local networks); can be repeated
     #[cfg(feature = "http")]
     #[arg(long, global = true, value_name = "WHAT", hide_possible_values = true, help_heading = GLOBAL)]
     pub(crate) allow: Vec<Allow>,

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use holdall::Io;
 
-/// `--io`.
+/// The values of `--io`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum IoChoice {
     Auto,

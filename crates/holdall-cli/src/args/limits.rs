@@ -85,7 +85,7 @@ pub(crate) fn help() -> String {
     let bytes: Vec<String> = names(true).chain([STDIN.to_owned()]).collect();
     let others: Vec<String> = names(false).collect();
     format!(
-        "Raise or lower a limit, such as `decoded-len=100GiB`: {} (bytes), {}; may be given again",
+        "Raise or lower a limit, such as `decoded-len=100GiB`: {} (bytes), {}; can be repeated",
         bytes.join(", "),
         others.join(", ")
     )

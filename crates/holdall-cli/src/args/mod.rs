@@ -10,6 +10,6 @@ mod sizes;
 
 pub(crate) use global::Global;
 pub(crate) use input::IoChoice;
-pub(crate) use selection::Selecting;
-pub(crate) use sizes::from_one;
+pub(crate) use selection::SelectionArgs;
+pub(crate) use sizes::positive_number;
 pub use sizes::size;

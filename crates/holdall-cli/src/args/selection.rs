@@ -5,24 +5,24 @@ use holdall::Select;
 
 /// The tensors that a command applies to.
 #[derive(Debug, Args)]
-pub(crate) struct Selecting {
-    /// Only tensors whose name matches, such as 'layers.*.weight'; may be given again
+pub(crate) struct SelectionArgs {
+    /// Only tensors whose name matches, such as 'layers.*.weight'; can be repeated
     #[arg(short = 's', long = "select", value_name = "GLOB")]
     include: Vec<String>,
 
-    /// No tensors whose name matches; may be given again
+    /// No tensors whose name matches; can be repeated
     #[arg(short = 'x', long, value_name = "GLOB")]
     exclude: Vec<String>,
 }
 
-impl Selecting {
+impl SelectionArgs {
     /// Returns `true` if all tensors are selected.
     pub(crate) fn is_all(&self) -> bool {
         self.include.is_empty() && self.exclude.is_empty()
     }
 
     /// Parses the globs.
-    pub(crate) fn read(&self) -> holdall::Result<Select> {
+    pub(crate) fn parse(&self) -> holdall::Result<Select> {
         Select::new(&self.include, &self.exclude)
     }
 }

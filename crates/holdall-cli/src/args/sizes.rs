@@ -3,7 +3,7 @@
 use std::num::NonZero;
 
 /// Parses a positive number.
-pub(crate) fn from_one(text: &str) -> Result<NonZero<usize>, String> {
+pub(crate) fn positive_number(text: &str) -> Result<NonZero<usize>, String> {
     text.parse().map_err(|_| "expected a positive whole number, for example 4".to_owned())
 }
 

@@ -2,7 +2,7 @@
 
 mod json;
 
-use crate::args::Selecting;
+use crate::args::SelectionArgs;
 use crate::exit::{Failure, Status};
 use crate::input;
 use crate::number::short;
@@ -36,7 +36,7 @@ pub(crate) struct DiffArgs {
     b: PathBuf,
 
     #[command(flatten)]
-    select: Selecting,
+    select: SelectionArgs,
 
     /// Values are equal if |a - b| <= ATOL + RTOL * |b|; if only one tolerance is given, the other is 0; if neither is
     /// given, values must be bit for bit the same
@@ -68,11 +68,11 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
     }
     let (a, b) = (input::open(session, &args.a)?, input::open(session, &args.b)?);
     #[cfg(feature = "carton")]
-    if let (Some(a), Some(b)) = (crate::package::of_file(&a)?, crate::package::of_file(&b)?) {
+    if let (Some(a), Some(b)) = (crate::package::from_file(&a)?, crate::package::from_file(&b)?) {
         return crate::package::diff::run(session, &a, &b);
     }
     let mut options =
-        DiffOptions::new().with_select(args.select.read()?).with_work(session.work("comparing"));
+        DiffOptions::new().with_select(args.select.parse()?).with_work(session.work("comparing"));
     if args.rtol.is_some() || args.atol.is_some() {
         options = options.with_tolerance(args.rtol.unwrap_or(0.0), args.atol.unwrap_or(0.0));
     }
@@ -112,7 +112,7 @@ fn text(
     values_only: bool,
 ) -> Result<(), Failure> {
     let standing = |d: &TensorDiff| Standing::from_diff(d, values_only);
-    let number = |of| diff.changed.iter().filter(|t| standing(t) == of).count() as u64;
+    let number = |kind| diff.changed.iter().filter(|t| standing(t) == kind).count() as u64;
     let out = &mut *session.out();
     let (width, paint) = (session.width(), session.paint());
     let attributes = if values_only { &[][..] } else { &diff.attributes[..] };
@@ -230,11 +230,11 @@ fn cells(a: &File, row: &Row<'_>, values_only: bool) -> Vec<Cell> {
                 Standing::Differ => ("~", Style::Warn),
             };
             let old = a.index().get(&d.name);
-            let of = |t: &Option<ElementType>| {
+            let type_name = |t: &Option<ElementType>| {
                 t.as_ref().map_or("-".to_owned(), |t| escape(&t.to_string()))
             };
             let dtype = match (&d.types, &old) {
-                (Some((x, y)), _) => format!("{} → {}", of(x), of(y)),
+                (Some((x, y)), _) => format!("{} → {}", type_name(x), type_name(y)),
                 (None, Some(t)) => tensor_type(t).into_owned(),
                 (None, None) => String::new(),
             };

@@ -170,8 +170,8 @@ fn in_our_order(mut bytes: Vec<u8>, header: &npy::Header) -> Vec<u8> {
     let mut at = vec![0; dims.len()];
     while out.len() < bytes.len() {
         // The index of the element in column-major order.
-        let place = at.iter().zip(&dims).rev().fold(0, |place, (i, dim)| place * dim + i);
-        out.extend_from_slice(&bytes[place * width..][..width]);
+        let index = at.iter().zip(&dims).rev().fold(0, |index, (i, dim)| index * dim + i);
+        out.extend_from_slice(&bytes[index * width..][..width]);
         for (i, dim) in at.iter_mut().zip(&dims).rev() {
             *i += 1;
             if *i < *dim {

@@ -3,7 +3,7 @@
 mod from;
 mod value;
 
-use crate::args::{IoChoice, Selecting};
+use crate::args::{IoChoice, SelectionArgs};
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::output::as_json;
@@ -51,8 +51,8 @@ enum Action {
         /// A file of any format, or `-` for standard input
         other: PathBuf,
         #[command(flatten)]
-        select: Selecting,
-        /// Rename the added tensors, such as '*=adapter.*'; may be given again
+        select: SelectionArgs,
+        /// Rename the added tensors, such as '*=adapter.*'; can be repeated
         #[arg(long, value_name = "OLD=NEW")]
         rename: Vec<String>,
         /// Replace existing tensors of the same names
@@ -127,7 +127,7 @@ pub(crate) fn run(session: &Session, args: &EditArgs) -> Result<Status, Failure>
         Action::Compact { .. } => Operation::Compact,
         _ => Operation::Edit,
     };
-    input::check_place(operation, &args.file)?;
+    input::check_location(operation, &args.file)?;
     let options = input::options(session);
     if session.global.io == IoChoice::Map {
         let e = ARGUMENTS.broken("`--io map` cannot be used for editing");
@@ -142,10 +142,10 @@ pub(crate) fn run(session: &Session, args: &EditArgs) -> Result<Status, Failure>
         action => {
             let mut edit = Edit::open_with(&args.file, &options)?;
             let (done, write) = change(session, &mut edit, action, work)?;
-            (done, edit.with_write(write).commit().map_err(|e| advised(e, &args.file))?)
+            (done, edit.with_write(write).commit().map_err(|e| replace_advice(e, &args.file))?)
         }
     };
-    tell(session, args, &done, &report)?;
+    print_report(session, args, &done, &report)?;
     Ok(Status::Fine)
 }
 
@@ -212,7 +212,7 @@ fn change(
 }
 
 /// Replaces options of `convert`, which `edit` does not have, in the advice of an error.
-fn advised(e: Error, file: &Path) -> Error {
+fn replace_advice(e: Error, file: &Path) -> Error {
     let is_of_convert = |remedy: &Remedy| {
         matches!(
             remedy,
@@ -248,14 +248,14 @@ fn append(
     session: &Session,
     edit: &mut Edit,
     other: &Path,
-    select: &Selecting,
+    select: &SelectionArgs,
     rename: &[String],
     replace: bool,
 ) -> Result<u64, Failure> {
     let rules = writing::renames(rename)?;
     let other = input::open(session, other)?;
-    writing::idle_renames(session, &rules, &other);
-    let tensors = select.read()?.tensors(&other)?;
+    writing::warn_of_unused_renames(session, &rules, &other);
+    let tensors = select.parse()?.tensors(&other)?;
     edit.append_all(&tensors, &rules, replace)?;
     Ok(tensors.len() as u64)
 }
@@ -264,11 +264,11 @@ fn append(
 fn rename(session: &Session, edit: &mut Edit, rules: &[String]) -> Result<u64, Failure> {
     let rules = writing::renames(rules)?;
     let renamed = edit.rename_all(&rules)?;
-    writing::idle_renames(session, &rules, edit.file());
+    writing::warn_of_unused_renames(session, &rules, edit.file());
     Ok(renamed as u64)
 }
 
-fn tell(
+fn print_report(
     session: &Session,
     args: &EditArgs,
     done: &str,
@@ -279,7 +279,7 @@ fn tell(
         writeln!(session.out(), "{}", as_json(&fields!(source: &name).and(report.to_plain())))?;
         return Ok(());
     }
-    let how = match (report.in_place, report.written, &*report.files) {
+    let outcome = match (report.in_place, report.written, &*report.files) {
         (true, 0, _) => "nothing to write".to_owned(),
         (true, written, [file]) => {
             format!("in place in {}, {} written", file_name(file), Size(written))
@@ -293,7 +293,7 @@ fn tell(
             format!("{} were rewritten, {}", count(files.len() as u64, "file"), Size(written))
         }
     };
-    let mut text = format!("{}: {done}; {how}", printable(&name));
+    let mut text = format!("{}: {done}; {outcome}", printable(&name));
     if report.unused_len > 0 {
         text.push_str(&format!("; {} unused", Size(report.unused_len)));
         if report.unused_len > report.len / 10 {

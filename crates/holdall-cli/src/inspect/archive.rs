@@ -1,7 +1,7 @@
 //! Lists the files in a tar or zip archive that is not itself a file of tensors.
 
 use crate::exit::Failure;
-use crate::input::{self, STDIN, Standard};
+use crate::input::{self, STDIN, StandardInput};
 use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
@@ -30,7 +30,7 @@ pub(super) fn instead(
     let options = input::options(session);
     let found = match path.as_os_str() == "-" {
         true => input::standard(session).map(|standard| {
-            let (Standard::File(source) | Standard::Memory(source)) = standard;
+            let (StandardInput::File(source) | StandardInput::Memory(source)) = standard;
             (source, STDIN.to_owned())
         }),
         false => options.unchecked_source_at(&Location::new(path)).map_err(Failure::from),

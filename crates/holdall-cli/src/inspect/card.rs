@@ -58,7 +58,7 @@ impl Sums {
                 sums.components += 1;
                 sums.add_type(
                     match tensor.layout() {
-                        Layout::Blocks(of) => of.as_str().into(),
+                        Layout::Blocks(block_type) => block_type.as_str().into(),
                         _ => component_type(&c),
                     },
                     decoded,
@@ -296,7 +296,7 @@ pub(super) fn foot(
         )?;
     }
     for words in file.index().unkept() {
-        writeln!(out, "{} {}", paint.on("passed over:", Style::Dim), printable(words))?;
+        writeln!(out, "{} {}", paint.on("ignored:", Style::Dim), printable(words))?;
     }
     let of_folder = folder.iter().flat_map(|folder| &folder.warnings);
     for warning in file.warnings().iter().chain(of_folder) {

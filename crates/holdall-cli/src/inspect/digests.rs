@@ -60,7 +60,7 @@ impl Digests {
             jobs,
             || (),
             |(), (tensor, c)| {
-                let told = match read(tensor, &c, with_sha256) {
+                let result = match read(tensor, &c, with_sha256) {
                     // A linked file that cannot be fetched has no digest.
                     Err(e) if e.code() == NOT_HERE => {
                         away.lock().unwrap_or_else(|p| p.into_inner()).push(e);
@@ -69,7 +69,7 @@ impl Digests {
                     read => read?,
                 };
                 // A panic cannot leave the data here inconsistent.
-                results.lock().unwrap_or_else(|p| p.into_inner()).insert(key(&c), told);
+                results.lock().unwrap_or_else(|p| p.into_inner()).insert(key(&c), result);
                 work.advance(c.stored_len())
             },
         )?;

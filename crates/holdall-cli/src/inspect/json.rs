@@ -69,12 +69,12 @@ pub(super) fn write(
 /// Returns the components with their decoded length, and their SHA-256 if it was requested.
 fn components(tensor: &Tensor, digests: &Digests) -> Vec<(Component, Option<String>)> {
     let one = |mut c: Component| {
-        let told = digests.get(&c);
-        let sha256 = told.and_then(|t| t.digest.as_ref()).map(|digest| {
+        let result = digests.get(&c);
+        let sha256 = result.and_then(|t| t.digest.as_ref()).map(|digest| {
             let text = digest.to_string();
             text.strip_prefix("sha256:").unwrap_or(&text).to_owned()
         });
-        c.decoded_len = c.decoded_len.or(told.map(|t| t.decoded_len));
+        c.decoded_len = c.decoded_len.or(result.map(|t| t.decoded_len));
         (c, sha256)
     };
     tensor.components().map(one).collect()

@@ -12,16 +12,16 @@ use std::borrow::Cow;
 use std::io::Write as _;
 
 /// Titles of the columns that did not fit in the terminal.
-pub(super) type LeftOut = Vec<Cow<'static, str>>;
+pub(super) type DroppedColumns = Vec<Cow<'static, str>>;
 
 /// Prints a table with a row for each tensor, or for each group of repeated layers.
 pub(super) fn table(
     session: &Session,
     tensors: &[Tensor],
     group: bool,
-) -> Result<LeftOut, Failure> {
+) -> Result<DroppedColumns, Failure> {
     if tensors.is_empty() {
-        return Ok(LeftOut::new());
+        return Ok(DroppedColumns::new());
     }
     let columns = [
         Column::left("name").cut(),
@@ -48,7 +48,7 @@ pub(super) fn stats_table(
     session: &Session,
     tensors: &[Tensor],
     all: &[Option<Stats>],
-) -> Result<LeftOut, Failure> {
+) -> Result<DroppedColumns, Failure> {
     let mut columns =
         vec![Column::left("name").cut(), Column::left("dtype"), Column::left("shape").dropped(1)];
     columns.extend(stats::columns());

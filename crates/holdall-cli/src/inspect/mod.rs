@@ -10,7 +10,7 @@ mod preview;
 mod stats;
 mod tensor;
 
-use crate::args::Selecting;
+use crate::args::SelectionArgs;
 use crate::exit::{Failure, Status};
 use crate::input;
 use crate::output::text::printable;
@@ -43,7 +43,7 @@ pub(crate) struct InspectArgs {
     together: bool,
 
     #[command(flatten)]
-    select: Selecting,
+    select: SelectionArgs,
 
     /// Sort the tensors by name, size or offset [default: the file's order]
     #[arg(long, value_name = "KEY", hide_possible_values = true)]
@@ -97,7 +97,7 @@ enum Sort {
 pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failure> {
     input::check_once(&args.files)?;
     let mut first = true;
-    session.each(&input::models(&args.files, args.together), |paths| {
+    session.each(&input::group_models(&args.files, args.together), |paths| {
         let [path, ..] = paths else { return Ok(Status::Fine) };
         let is_alone = paths.len() == 1;
         #[cfg(feature = "carton")]
@@ -131,7 +131,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
         };
         #[cfg(feature = "carton")]
         if args.is_about_files()
-            && let Some(package) = crate::package::of_file(&file)?
+            && let Some(package) = crate::package::from_file(&file)?
         {
             if !std::mem::take(&mut first) && !session.json() {
                 session.out().write_all(b"\n")?;
@@ -214,7 +214,7 @@ fn chosen(file: &File, args: &InspectArgs) -> Result<Vec<Tensor>, Failure> {
     if let Some(name) = &args.tensor {
         return Ok(vec![file.tensor(name)?]);
     }
-    let mut tensors = args.select.read()?.tensors(file)?;
+    let mut tensors = args.select.parse()?.tensors(file)?;
     match args.sort {
         None => {}
         Some(Sort::Name) => tensors.sort_by(|a, b| natural(a.name(), b.name())),

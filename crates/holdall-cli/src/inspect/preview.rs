@@ -176,8 +176,8 @@ fn floats(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
 fn complex(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
     let one = |p: &Dense| -> Result<Vec<[f64; 2]>> {
         let mut values = Vec::new();
-        let of = ElementType::new(p.dtype(), p.logical_type().cloned());
-        of.read_complex(p.bytes(), &mut values).map(|()| values)
+        let element_type = ElementType::new(p.dtype(), p.logical_type().cloned());
+        element_type.read_complex(p.bytes(), &mut values).map(|()| values)
     };
     let values: Vec<Vec<[f64; 2]>> = parts.iter().map(one).collect::<Result<_>>()?;
     let look = Look::for_values(values.iter().flatten().flatten().copied());
@@ -209,10 +209,10 @@ impl Look {
         let least = finite.clone().filter(|x| *x != 0.0).fold(most, |least, x| least.min(x.abs()));
         let of_most = (4.0 - most.log10().floor()).clamp(1.0, 8.0);
         let of_least = (1.0 - least.log10().floor()).min(5.0);
-        let places = of_most.max(of_least) as usize;
+        let decimals = of_most.max(of_least) as usize;
         // Drop zeros at the end that all values have.
         let needed = finite.map(|x| {
-            let text = format!("{x:.places$}");
+            let text = format!("{x:.decimals$}");
             text.trim_end_matches('0').split_once('.').map_or(0, |(_, after)| after.len())
         });
         Look::Fixed(needed.max().unwrap_or(1).max(1))
@@ -222,7 +222,7 @@ impl Look {
         match self {
             _ if x.is_nan() => "NaN".to_owned(),
             _ if x.is_infinite() => if x > 0.0 { "inf" } else { "-inf" }.to_owned(),
-            Look::Fixed(places) => format!("{x:.places$}"),
+            Look::Fixed(decimals) => format!("{x:.decimals$}"),
             Look::Scientific => format!("{x:.4e}"),
         }
     }

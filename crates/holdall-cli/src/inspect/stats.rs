@@ -99,24 +99,27 @@ fn share(n: u64, all: u64) -> String {
 /// Returns statistics as lines of key and value, and the lines of the histogram.
 pub(super) fn lines(s: &Stats) -> Vec<(&'static str, String)> {
     let float = |x: Option<f64>| x.map_or("-".to_owned(), number::short);
-    let of = match s.measure {
+    let suffix = match s.measure {
         Measure::Magnitude => " (of magnitudes)",
         _ => "",
     };
     let mut out = vec![
-        ("min", format!("{}{of}", number_text(s.min))),
+        ("min", format!("{}{suffix}", number_text(s.min))),
         ("max", number_text(s.max)),
         ("mean", float(s.mean)),
         ("std", float(s.std)),
         ("zeros", zeros_line(s)),
     ];
-    let odd = [("NaN", s.nan), ("inf", s.inf), ("-inf", s.neg_inf)];
-    let odd: Vec<String> = odd
+    let non_finite = [("NaN", s.nan), ("inf", s.inf), ("-inf", s.neg_inf)];
+    let non_finite: Vec<String> = non_finite
         .iter()
         .filter(|(_, n)| *n > 0)
         .map(|(name, n)| format!("{} {name}", Grouped(*n)))
         .collect();
-    out.push(("not finite", if odd.is_empty() { "none".to_owned() } else { odd.join(", ") }));
+    out.push((
+        "not finite",
+        if non_finite.is_empty() { "none".to_owned() } else { non_finite.join(", ") },
+    ));
     // A histogram of identical values is not informative.
     if let Some(h) = s.histogram.as_ref().filter(|h| h.counts.len() > 1) {
         for (at, line) in histogram(h).into_iter().enumerate() {

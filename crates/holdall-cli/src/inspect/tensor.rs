@@ -160,7 +160,7 @@ fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
         Layout::Records => records(tensor),
         Layout::Blob => blob(tensor),
         _ if tensor.description().is_some() => described(tensor),
-        _ => of_package(tensor),
+        _ => package_value(tensor),
     };
     match shown {
         Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Limit) => {
@@ -184,13 +184,13 @@ fn dense(tensor: &Tensor, components: &[Component]) -> Result<String> {
     if preview.is_whole() {
         tensor.checked().compare(&c.role)?;
     }
-    let parts = elements::of_component(tensor, c, &preview.ranges())?;
+    let parts = elements::component_parts(tensor, c, &preview.ranges())?;
     preview.render(&parts)
 }
 
 fn computed(tensor: &Tensor) -> Result<String> {
     let preview = Preview::new(tensor.shape());
-    let parts = elements::of_computed(tensor, &preview.ranges())?;
+    let parts = elements::computed_parts(tensor, &preview.ranges())?;
     Ok(format!("dequantized\n{}", preview.render(&parts)?))
 }
 
@@ -202,7 +202,7 @@ fn gathered(tensor: &Tensor) -> Result<String> {
 
 fn described(tensor: &Tensor) -> Result<String> {
     let preview = Preview::new(tensor.shape());
-    let parts = elements::of_described(tensor, &preview.ranges())?;
+    let parts = elements::described_parts(tensor, &preview.ranges())?;
     let about = tensor.description().and_then(|d| d.about.as_deref()).map(printable);
     let about = about.map_or(String::new(), |about| format!(": {about}"));
     Ok(format!("as described{about}\n{}", preview.render(&parts)?))
@@ -235,7 +235,7 @@ fn coo(tensor: &Tensor) -> Result<String> {
 
 /// Formats strings and nested tensors of a package.
 #[cfg(feature = "carton")]
-fn of_package(tensor: &Tensor) -> Result<String> {
+fn package_value(tensor: &Tensor) -> Result<String> {
     use holdall::carton::{Package, TensorKind, TensorValue};
     let Some(what) = tensor.other_value() else { return Ok(UNKNOWN.to_owned()) };
     let Some(package) = Package::from_file(tensor.file())? else { return Ok(UNKNOWN.to_owned()) };
@@ -269,7 +269,7 @@ fn in_a_line(package: &holdall::carton::Package, outer: &Tensor, name: &str) -> 
         && let Some(c) = tensor.components().next()
     {
         let first = 0..tensor.count().min(LINE_VALUES);
-        let parts = elements::of_component(&tensor, &c, std::slice::from_ref(&first))?;
+        let parts = elements::component_parts(&tensor, &c, std::slice::from_ref(&first))?;
         let texts = texts(&parts)?.concat().join(" ");
         let more = if tensor.count() > LINE_VALUES { " …" } else { "" };
         return Ok(format!("{} {shape}  {texts}{more}", tensor_type(&tensor)));
@@ -293,7 +293,7 @@ fn in_a_line(package: &holdall::carton::Package, outer: &Tensor, name: &str) -> 
 const LINE_VALUES: u64 = 8;
 
 #[cfg(not(feature = "carton"))]
-fn of_package(_: &Tensor) -> Result<String> {
+fn package_value(_: &Tensor) -> Result<String> {
     Ok(UNKNOWN.to_owned())
 }
 

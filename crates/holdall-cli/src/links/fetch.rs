@@ -58,31 +58,31 @@ pub(crate) fn run(session: &Session, args: &FetchArgs) -> Result<Status, Failure
         None => None,
     };
     if session.json() {
-        let mut told = fields! {
+        let mut out = fields! {
             source: package.name(),
             cache: fetcher.store().root().display().to_string(),
             fetched: absent.len(),
             linked: &missing,
         };
         if let (Some(output), Some(report)) = (&args.output, &report) {
-            told = told.and(fields! {
+            out = out.and(fields! {
                 output: output.display().to_string(),
                 hash: hex(&report.hash),
                 len: report.len,
             });
         }
-        writeln!(session.out(), "{}", as_json(&told))?;
+        writeln!(session.out(), "{}", as_json(&out))?;
         return Ok(Status::Fine);
     }
     let name = printable(package.name());
-    let said = match missing.len() as u64 {
+    let summary = match missing.len() as u64 {
         0 => format!("{name}: everything is in the package"),
         n => {
             let files = count(n, "file");
             format!("{name}: {files} linked, {} fetched now", absent.len())
         }
     };
-    session.note(said);
+    session.note(summary);
     if let (Some(output), Some(report)) = (&args.output, &report) {
         let name = printable(&output.display().to_string());
         session.note(format!("{name}: {}, model hash {}", Size(report.len), hex(&report.hash)));

@@ -32,7 +32,7 @@ pub(crate) struct ShrinkArgs {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 
-    /// Link to the file PATH of the package at URL; may be given again, also with several URLs for one file
+    /// Link to the file PATH of the package at URL; can be repeated, also with several URLs for one file
     #[arg(long = "link", value_name = "PATH=URL", value_parser = link)]
     link: Vec<(String, String)>,
 
@@ -48,11 +48,11 @@ pub(crate) struct ShrinkArgs {
     #[arg(long, value_name = "BYTES", default_value = "64KiB", value_parser = size, requires = "base_url")]
     at_least: u64,
 
-    /// With --base-url: only files whose path matches, such as 'model/*'; may be given again
+    /// With --base-url: only files whose path matches, such as 'model/*'; can be repeated
     #[arg(short = 's', long = "select", value_name = "GLOB", requires = "base_url")]
     include: Vec<String>,
 
-    /// With --base-url: no files whose path matches; may be given again
+    /// With --base-url: no files whose path matches; can be repeated
     #[arg(short = 'x', long, value_name = "GLOB", requires = "base_url")]
     exclude: Vec<String>,
 

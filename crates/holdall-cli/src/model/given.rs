@@ -28,7 +28,7 @@ pub(super) fn inputs(
                         let all =
                             given.iter().map(|_| TensorValue::from_elements(vec![0], &[0u8; 0]));
                         let all = all.collect::<Result<Vec<_>>>()?;
-                        signature::in_order(declared, all)?;
+                        signature::assign_names(declared, all)?;
                     }
                     let e = INPUT_NAME.broken(format!("`{}` has no name", text.shown()));
                     return Err(e.with_hint("write NAME=FILE or NAME=JSON").into());
@@ -56,7 +56,7 @@ pub(super) fn inputs(
         for (name, json) in &all {
             let spec = declared.iter().find(|d| d.name == *name);
             let value =
-                of_json(json, spec.map(|s| s.ty)).map_err(|e| e.in_tensor(name.as_str()))?;
+                read_json(json, spec.map(|s| s.ty)).map_err(|e| e.in_tensor(name.as_str()))?;
             out.push((name.clone(), value));
         }
     }
@@ -69,10 +69,10 @@ pub(crate) fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<Te
     if value_file_kind(path).is_none()
         && let Ok(json) = serde_json::from_str::<Json>(what)
     {
-        return of_json(&json, spec.map(|s| s.ty)).map_err(|e| e.in_tensor(name));
+        return read_json(&json, spec.map(|s| s.ty)).map_err(|e| e.in_tensor(name));
     }
     if value_file_kind(path).is_some() || path.exists() {
-        of_file(path, spec)
+        read_file(path, spec)
     } else if let Some(why) = out_of_range(what) {
         Err(INPUT_VALUE.broken(why).in_tensor(name))
     } else {
@@ -94,24 +94,24 @@ pub(crate) fn value_file_kind(path: &Path) -> Option<ValueFileKind> {
     let extension = path.extension()?;
     [("npy", ValueFileKind::Npy), ("json", ValueFileKind::Json)]
         .into_iter()
-        .find_map(|(own, told)| extension.eq_ignore_ascii_case(own).then_some(told))
+        .find_map(|(own, form)| extension.eq_ignore_ascii_case(own).then_some(form))
 }
 
 /// Reads the value in a file: `.npy`, `.json`, or raw elements.
-pub(crate) fn of_file(path: &Path, spec: Option<&ValueSpec>) -> Result<TensorValue> {
+pub(crate) fn read_file(path: &Path, spec: Option<&ValueSpec>) -> Result<TensorValue> {
     let read = || {
         let bytes = std::fs::read(path).map_err(|e| holdall::error::io(e, "opening"))?;
         if bytes.starts_with(b"\x93NUMPY") {
-            return of_npy(&bytes);
+            return read_npy(&bytes);
         }
         match value_file_kind(path) {
-            Some(ValueFileKind::Npy) => of_npy(&bytes),
+            Some(ValueFileKind::Npy) => read_npy(&bytes),
             Some(ValueFileKind::Json) => {
                 let json = serde_json::from_slice(&bytes);
                 let json = json.map_err(|e| LENGTH.broken("not valid JSON").because(e))?;
-                of_json(&json, spec.map(|s| s.ty))
+                read_json(&json, spec.map(|s| s.ty))
             }
-            None => of_raw(bytes, spec),
+            None => read_raw(bytes, spec),
         }
     };
     read().map_err(|e| e.in_source(path.display()))
@@ -131,7 +131,7 @@ fn out_of_range(what: &str) -> Option<String> {
 }
 
 /// Parses an `.npy` file.
-fn of_npy(bytes: &[u8]) -> Result<TensorValue> {
+fn read_npy(bytes: &[u8]) -> Result<TensorValue> {
     let header = npy::read(bytes)?;
     let ty = match (&header.logical_type, header.dtype) {
         (None, DType::F32) => ValueType::Float32,
@@ -191,7 +191,7 @@ fn row_major(data: &[u8], shape: &[u64], width: usize) -> Vec<u8> {
 }
 
 /// Returns a value with these raw elements; the declaration gives the type and the shape.
-fn of_raw(data: Vec<u8>, spec: Option<&ValueSpec>) -> Result<TensorValue> {
+fn read_raw(data: Vec<u8>, spec: Option<&ValueSpec>) -> Result<TensorValue> {
     let hint = "save it as `.npy`, which contains the type and the shape";
     let broken = |e: String| INPUT_SHAPE.broken(e).with_hint(hint);
     let Some(spec) = spec else {
@@ -224,7 +224,7 @@ fn of_raw(data: Vec<u8>, spec: Option<&ValueSpec>) -> Result<TensorValue> {
 
 /// Parses numbers or strings in nested lists. Without a declared type, integers are `int64` and other numbers
 /// `float32`.
-fn of_json(json: &Json, ty: Option<ValueType>) -> Result<TensorValue> {
+fn read_json(json: &Json, ty: Option<ValueType>) -> Result<TensorValue> {
     let mut flat = Vec::new();
     if let Some(shape) = flatten(json, &mut flat) {
         let ty = ty.unwrap_or_else(|| match flat.first() {
@@ -344,7 +344,7 @@ mod tests {
     use super::*;
 
     fn json(text: &str, ty: Option<ValueType>) -> Result<TensorValue, &'static str> {
-        of_json(&serde_json::from_str(text).unwrap(), ty).map_err(|e| e.code())
+        read_json(&serde_json::from_str(text).unwrap(), ty).map_err(|e| e.code())
     }
 
     #[test]
@@ -401,7 +401,7 @@ mod tests {
             out.extend_from_slice(&(dict.len() as u16).to_le_bytes());
             out.extend_from_slice(dict.as_bytes());
             out.extend_from_slice(data);
-            of_npy(&out).map_err(|e| e.code())
+            read_npy(&out).map_err(|e| e.code())
         };
         let want = TensorValue::from_elements(vec![2, 3], &[1i16, 2, 3, 4, 5, 6]).unwrap();
         let le = [1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0];
@@ -421,13 +421,14 @@ mod tests {
         let spec =
             |dims: Vec<DimSpec>| ValueSpec::new("x", ValueType::Int16, ShapeSpec::Dims(dims));
         let n = || DimSpec::Symbol("n".to_owned());
-        let read = |dims, len: usize| of_raw(vec![0; len], Some(&spec(dims))).map_err(|e| e.code());
+        let read =
+            |dims, len: usize| read_raw(vec![0; len], Some(&spec(dims))).map_err(|e| e.code());
         assert_eq!(read(vec![n(), DimSpec::Size(3)], 12).unwrap().shape(), Some(&[2, 3][..]));
         assert_eq!(read(vec![DimSpec::Size(2)], 4).unwrap().shape(), Some(&[2][..]));
         assert_eq!(read(vec![DimSpec::Size(2)], 5), Err("signature/value"));
         assert_eq!(read(vec![n(), DimSpec::Size(3)], 11), Err("input/raw-shape"));
         assert_eq!(read(vec![n(), n()], 12), Err("input/raw-shape"));
         assert_eq!(read(vec![n(), DimSpec::Size(0)], 0), Err("input/raw-shape"));
-        assert_eq!(of_raw(Vec::new(), None).unwrap_err().code(), "input/raw-shape");
+        assert_eq!(read_raw(Vec::new(), None).unwrap_err().code(), "input/raw-shape");
     }
 }

@@ -13,7 +13,7 @@ use crate::exit::{ARGUMENTS, Failure};
 use crate::input;
 use crate::output::style::Style;
 use crate::output::text::{escape, printable};
-use crate::package::pack::advised;
+use crate::package::pack::replace_advice;
 use crate::session::Session;
 use clap::Args;
 use holdall::carton::{OptionValue, Package, Recipe, ValueSpec};
@@ -52,7 +52,7 @@ pub(crate) struct Running {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Option for the runner, overriding the package's; may be given again
+    /// Option for the runner, overriding the package's; can be repeated
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = option)]
     options: Vec<(String, OptionValue)>,
 
@@ -60,7 +60,7 @@ pub(crate) struct Running {
     #[arg(long, value_name = "PROGRAM")]
     python: Option<OsString>,
 
-    /// Environment variable for the model's process, with this value or the current one; may be given again. Variables
+    /// Environment variable for the model's process, with this value or the current one; can be repeated. Variables
     /// that may contain secrets are passed only if named
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     environment: Vec<OsString>,
@@ -78,11 +78,11 @@ pub(crate) struct Running {
 /// Inputs and outputs that the user declares.
 #[derive(Debug, Args)]
 pub(crate) struct Declared {
-    /// Declare an input, such as 'x: f32[batch, 3]'; may be given again
+    /// Declare an input, such as 'x: f32[batch, 3]'; can be repeated
     #[arg(long, value_name = "NAME: TYPE[SHAPE]", value_parser = declared)]
     takes: Vec<ValueSpec>,
 
-    /// Declare an output, such as 'y: i64[batch]'; may be given again
+    /// Declare an output, such as 'y: i64[batch]'; can be repeated
     #[arg(long, value_name = "NAME: TYPE[SHAPE]", value_parser = declared)]
     gives: Vec<ValueSpec>,
 }
@@ -90,7 +90,7 @@ pub(crate) struct Declared {
 impl Declared {
     /// Adds the declarations to a recipe.
     pub(crate) fn say(&self, recipe: &mut Recipe) {
-        let some = |of: &[ValueSpec]| (!of.is_empty()).then(|| of.to_vec());
+        let some = |specs: &[ValueSpec]| (!specs.is_empty()).then(|| specs.to_vec());
         (recipe.inputs, recipe.outputs) = (some(&self.takes), some(&self.gives));
     }
 
@@ -166,7 +166,7 @@ impl Running {
         self.declared.say(&mut recipe);
         recipe.open = input::options(session);
         recipe.limits = session.global.limits();
-        let (package, undeclared) = recipe.open(&self.package).map_err(advised)?;
+        let (package, undeclared) = recipe.open(&self.package).map_err(replace_advice)?;
         if let Some((name, why)) = undeclared {
             let (name, why) = (escape(&name), printable(&why));
             session.warn(format_args!(

@@ -31,7 +31,7 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "INPUT", conflicts_with = "input")]
     positional: Vec<String>,
 
-    /// Input: an .npy file, a file of raw elements in the declared type, or JSON; may be given again
+    /// Input: an .npy file, a file of raw elements in the declared type, or JSON; can be repeated
     #[arg(short, long, value_name = "NAME=WHAT")]
     input: Vec<String>,
 

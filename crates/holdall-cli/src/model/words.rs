@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn words_are_cut_as_in_a_shell() {
         let words = |text: &str| split(text).map(|words| words.0);
-        let is = |of: &[&str]| Ok(of.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>());
+        let is = |strings: &[&str]| Ok(strings.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>());
         assert_eq!(words("python3 -m a.b"), is(&["python3", "-m", "a.b"]));
         assert_eq!(
             words("  a\t'b c' \"d 'e'\\\"\" f\\ g ''"),

@@ -139,14 +139,14 @@ impl Display for Size {
             n /= 1000.0;
             unit += 1;
         }
-        let places = if n < 9.995 {
+        let decimals = if n < 9.995 {
             2
         } else if n < 99.95 {
             1
         } else {
             0
         };
-        f.pad(&format!("{n:.places$} {}", UNITS[unit]))
+        f.pad(&format!("{n:.decimals$} {}", UNITS[unit]))
     }
 }
 
@@ -190,8 +190,8 @@ pub(crate) fn tensor_type(t: &TensorInfo) -> Cow<'static, str> {
     if matches!(t.layout(), Layout::Records | Layout::Blob) {
         return kind_name(t).map_or("-".into(), |name| escape(&name).into());
     }
-    if let Layout::Blocks(of) = t.layout() {
-        return of.as_str().into();
+    if let Layout::Blocks(block_type) = t.layout() {
+        return block_type.as_str().into();
     }
     type_name(t.dtype(), t.logical_type().as_ref())
 }

@@ -102,11 +102,12 @@ fn head(session: &Session, package: &Package) -> Result<(), Failure> {
 }
 
 fn format_line(package: &Package) -> String {
-    let is_folder = package.files().iter().any(|f| f.place == FileLocation::Disk);
+    let is_folder = package.files().iter().any(|f| f.location == FileLocation::Disk);
     let len = package.files().iter().filter(|f| f.target.is_none()).filter_map(|f| f.len).sum();
     let form = if is_folder { "Carton 1, unpacked" } else { "Carton 1" };
     let files = count(package.files().len() as u64, "file");
-    let linked = package.files().iter().filter(|f| f.place == FileLocation::Links).count() as u64;
+    let linked =
+        package.files().iter().filter(|f| f.location == FileLocation::Links).count() as u64;
     match linked {
         0 => format!("{form}, {files}, {}", exact_size(len)),
         n => format!("{form}, {files}, {n} of them only linked, {} stored", exact_size(len)),
@@ -227,7 +228,7 @@ fn files(session: &Session, package: &Package) -> Result<(), Failure> {
 }
 
 fn note(file: &PackageFile) -> String {
-    match (&file.target, file.place) {
+    match (&file.target, file.location) {
         (Some(target), _) => format!("→ {}", escape(target)),
         (None, FileLocation::Links) => "linked".to_owned(),
         _ => String::new(),

@@ -11,7 +11,7 @@ pub(crate) mod verify;
 pub(crate) use card::show;
 
 use crate::exit::Failure;
-use crate::input::{self, STDIN, Standard};
+use crate::input::{self, STDIN, StandardInput};
 use crate::session::Session;
 use holdall::carton::rules::NO_PACKAGE;
 use holdall::carton::{Package, ShapeSpec};
@@ -23,7 +23,8 @@ use std::path::Path;
 /// name.
 pub(crate) fn open(session: &Session, path: &Path) -> Result<Option<Package>, Failure> {
     if path.as_os_str() == "-" {
-        let (Standard::File(source) | Standard::Memory(source)) = input::standard(session)?;
+        let (StandardInput::File(source) | StandardInput::Memory(source)) =
+            input::standard(session)?;
         let first = source.read_range(0..source.len().min(4)).map_err(|e| e.in_source(STDIN))?;
         if !is_zip(&first) {
             return Ok(None);
@@ -43,7 +44,7 @@ pub(crate) fn open(session: &Session, path: &Path) -> Result<Option<Package>, Fa
 
 /// Returns the package that an open file is. Remote packages and packages in archives are recognised by their content
 /// only.
-pub(crate) fn of_file(file: &File) -> Result<Option<Package>, Failure> {
+pub(crate) fn from_file(file: &File) -> Result<Option<Package>, Failure> {
     Ok(Package::from_file(file)?)
 }
 
@@ -53,7 +54,7 @@ pub(crate) fn expect(session: &Session, path: &Path) -> Result<Package, Failure>
     if path.as_os_str() != "-" {
         return Ok(Package::open_with(path, &options)?);
     }
-    let (Standard::File(source) | Standard::Memory(source)) = input::standard(session)?;
+    let (StandardInput::File(source) | StandardInput::Memory(source)) = input::standard(session)?;
     Ok(Package::open_source(source, STDIN, &options)?)
 }
 

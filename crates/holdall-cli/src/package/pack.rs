@@ -81,27 +81,27 @@ pub(crate) struct PackArgs {
     #[command(flatten)]
     declared: crate::model::Declared,
 
-    /// Option for the runner; may be given again
+    /// Option for the runner; can be repeated
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = crate::model::option)]
     options: Vec<(String, OptionValue)>,
 
-    /// Platform that the model runs on, such as x86_64-unknown-linux-gnu; may be given again [default: all]
+    /// Platform that the model runs on, such as x86_64-unknown-linux-gnu; can be repeated [default: all]
     #[arg(long = "platform", value_name = "TRIPLE")]
     platforms: Vec<String>,
 
-    /// Self-test: inputs and expected outputs, such as 'three: x=[1, 2] -> y=y.npy'; may be given again
+    /// Self-test: inputs and expected outputs, such as 'three: x=[1, 2] -> y=y.npy'; can be repeated
     #[arg(long = "self-test", value_name = "CASE", value_parser = cases::case)]
     self_tests: Vec<cases::Case>,
 
-    /// Example for readers: values as for self-tests, and files such as pictures; may be given again
+    /// Example for readers: values as for self-tests, and files such as pictures; can be repeated
     #[arg(long = "example", value_name = "CASE", value_parser = cases::case)]
     examples: Vec<cases::Case>,
 
-    /// File with a tensor that self-tests and examples of a carton.toml name; may be given again
+    /// File with a tensor that self-tests and examples of a carton.toml name; can be repeated
     #[arg(long = "tensor", value_name = "NAME=FILE", value_parser = cases::pair)]
     tensors: Vec<(String, PathBuf)>,
 
-    /// File that examples show, stored as `misc/NAME`; may be given again
+    /// File that examples show, stored as `misc/NAME`; can be repeated
     #[arg(long, value_name = "FILE")]
     misc: Vec<PathBuf>,
 
@@ -132,13 +132,13 @@ enum Compress {
 
 /// Packs a model.
 pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure> {
-    input::check_place(Operation::Pack, &args.from)?;
+    input::check_location(Operation::Pack, &args.from)?;
     let source = Source::new(session, &args.from)?;
     let to = args.output.clone().unwrap_or_else(|| source.to.clone());
     let mut recipe = recipe(session, args)?;
     let cases = cases::Cases::new(&args.self_tests, &args.examples);
     cases.say(&mut recipe);
-    let prepared = recipe.prepare(&source.path).map_err(advised)?;
+    let prepared = recipe.prepare(&source.path).map_err(replace_advice)?;
     prepared.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
     if let Some((name, why)) = &prepared.undeclared {
         let (name, why) = (escape(name), printable(why));
@@ -148,7 +148,7 @@ pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure>
     }
     let mut packer = prepared.packer;
     for (name, path) in &args.tensors {
-        packer = packer.with_tensor(name, given::of_file(path, None)?);
+        packer = packer.with_tensor(name, given::read_file(path, None)?);
     }
     packer = cases.add(packer)?;
     let mut shown: BTreeMap<String, &Path> = BTreeMap::new();
@@ -241,15 +241,15 @@ fn recipe(session: &Session, args: &PackArgs) -> Result<Recipe, Failure> {
     recipe.from_toml.clone_from(&args.from_toml);
     recipe.description = args.description.as_deref().map(read).transpose()?;
     recipe.platforms = (!args.platforms.is_empty()).then(|| args.platforms.clone());
-    recipe.follow = if args.follow_links { SymlinkPolicy::All } else { SymlinkPolicy::Inside };
-    recipe.take = if args.all_files { FileSelection::All } else { FileSelection::Usual };
+    recipe.symlinks = if args.follow_links { SymlinkPolicy::All } else { SymlinkPolicy::Inside };
+    recipe.selection = if args.all_files { FileSelection::All } else { FileSelection::Usual };
     recipe.open = input::options(session);
     recipe.limits = session.global.limits();
     Ok(recipe)
 }
 
 /// Adds a hint about options to an error about a missing runner.
-pub(crate) fn advised(e: Error) -> Error {
+pub(crate) fn replace_advice(e: Error) -> Error {
     if e.code() != RUNNER.code {
         return e;
     }

@@ -22,8 +22,8 @@ pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<
         return Err(e.in_tensor(blob.tensor().name()).into());
     }
     if args.count {
-        let places = blob.places(args.range(blob.len()), args.sample())?;
-        return super::counted(session, places.count() as u64);
+        let indices = blob.indices(args.range(blob.len()), args.sample())?;
+        return super::counted(session, indices.count() as u64);
     }
     if let Some((form, out)) = args.columns_file() {
         if args.sample().is_some() {
@@ -36,7 +36,7 @@ pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<
     }
     let whole = args.is_whole(blob.len());
     let mut output = Output::new(session, args, &["value".to_owned()], whole);
-    let places = blob.places(args.range(blob.len()), args.sample())?;
+    let indices = blob.indices(args.range(blob.len()), args.sample())?;
     let elements = match blob.content() {
         Content::Elements(dtype) => Some(Elements::new(dtype)?),
         _ => None,
@@ -44,7 +44,7 @@ pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<
     if whole && output.is_json() {
         blob.compare()?;
     }
-    for index in places {
+    for index in indices {
         if output.is_full() {
             output.more = true;
             break;

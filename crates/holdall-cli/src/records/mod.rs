@@ -71,7 +71,7 @@ pub(crate) struct RecordsArgs {
     #[arg(long, value_name = "MEMBERS", value_delimiter = ',')]
     columns: Vec<String>,
 
-    /// Only records that match this condition, such as 'stars>=4'; may be given again
+    /// Only records that match this condition, such as 'stars>=4'; can be repeated
     #[arg(long = "where", value_name = "CONDITION")]
     conditions: Vec<String>,
 

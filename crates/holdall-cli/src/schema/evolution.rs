@@ -13,7 +13,7 @@ pub(crate) struct Evolution {
     rename: Vec<(String, String)>,
 
     /// Compute the member (or tensor) at PATH of the new schema with a converter, such as 'w=cast' or 'size=split(x)';
-    /// may be given again
+    /// can be repeated
     #[arg(long, value_name = "PATH=NAME(ARGS)", value_parser = convert, requires = "schema")]
     convert: Vec<(String, String)>,
 }

@@ -34,7 +34,7 @@ pub(crate) struct LayoutArgs {
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 
-    /// Values for symbols in shapes, such as n=3; may be given again, or separated by commas
+    /// Values for symbols in shapes, such as n=3; can be repeated, or separated by commas
     #[arg(long, value_name = "NAME=N", value_delimiter = ',', value_parser = symbol)]
     symbols: Vec<(String, u64)>,
 
@@ -152,7 +152,7 @@ fn text(session: &Session, what: &SchemaOrFile, layout: &SchemaLayout) -> Result
 }
 
 fn json(what: &SchemaOrFile, layout: &SchemaLayout) -> String {
-    let of = match (&layout.record, what) {
+    let owner = match (&layout.record, what) {
         (_, SchemaOrFile::File(_)) => "file",
         (Some(_), _) => "record",
         (None, _) => "tensors",
@@ -164,7 +164,7 @@ fn json(what: &SchemaOrFile, layout: &SchemaLayout) -> String {
     });
     let fields = fields! {
         source: what.name(),
-        of: of,
+        of: owner,
         symbols: Plain::map(layout.symbols.iter().map(|(name, n)| (&**name, *n))),
         record: record,
         paths: Plain::list(&layout.rows),

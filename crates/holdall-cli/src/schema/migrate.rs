@@ -100,22 +100,25 @@ pub(crate) fn run(session: &Session, args: &MigrateArgs) -> Result<Status, Failu
     let output = match &args.output {
         Some(output) if !args.dry_run => output,
         _ => {
-            let plan = migration.plan(&file).map_err(advised)?;
+            let plan = migration.plan(&file).map_err(replace_advice)?;
             plan::show(session, &file, &input::shown(&args.schema), &plan)?;
             return Ok(Status::Fine);
         }
     };
-    let options =
-        args.writing.of_records(session.work("writing"), args.to.as_deref(), args.force)?;
+    let options = args.writing.options_for_records(
+        session.work("writing"),
+        args.to.as_deref(),
+        args.force,
+    )?;
     let migration = migration.with_work(session.work("migrating"));
     let migrated = migration.run(&file, output, &options);
     drop((migration, options));
-    tell(session, &file, output, &migrated.map_err(advised)?)?;
+    tell(session, &file, output, &migrated.map_err(replace_advice)?)?;
     Ok(Status::Fine)
 }
 
 /// Adds a hint about options to an error about a member that would be left out.
-fn advised(e: Error) -> Error {
+fn replace_advice(e: Error) -> Error {
     if e.code() != DROPS_MEMBER.code {
         return e;
     }

@@ -25,7 +25,7 @@ pub(crate) fn given(
     reader
         .read_to_end(&mut bytes)
         .map_err(|e| holdall::error::io(e, "reading").in_source(input::STDIN))?;
-    Ok(SchemaOrFile::of_bytes(bytes, input::STDIN, reading, &options, &limits)?)
+    Ok(SchemaOrFile::from_bytes(bytes, input::STDIN, reading, &options, &limits)?)
 }
 
 /// Reads a schema, or that of a tensor file.

@@ -87,9 +87,9 @@ fn members<'v>(
 ) -> Vec<(&'v str, &'v Value, Option<&'v Value>)> {
     let Value::Object(object) = value else { return Vec::new() };
     let listed = object.get("TypeDef:Struct");
-    let of = |key: &String| if key == "properties" { listed } else { None };
-    let mut all: Vec<_> = object.iter().map(|(k, v)| (k.as_str(), v, of(k))).collect();
-    let place = |key: &str| match order.and_then(Value::as_array) {
+    let listed_key = |key: &String| if key == "properties" { listed } else { None };
+    let mut all: Vec<_> = object.iter().map(|(k, v)| (k.as_str(), v, listed_key(k))).collect();
+    let order_of = |key: &str| match order.and_then(Value::as_array) {
         Some(order) => order.iter().position(|name| name == key).unwrap_or(usize::MAX),
         None => match key {
             "$schema" | "$id" | "$ref" => 0,
@@ -102,7 +102,7 @@ fn members<'v>(
             _ => 4,
         },
     };
-    all.sort_by_key(|(key, ..)| place(key));
+    all.sort_by_key(|(key, ..)| order_of(key));
     all
 }
 

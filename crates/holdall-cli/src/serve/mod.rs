@@ -64,7 +64,7 @@ pub(crate) struct ServeArgs {
     cors: Option<String>,
 
     /// Maximum number of connected clients, for QUIC and HTTP each
-    #[arg(long, value_name = "N", default_value = "256", value_parser = crate::args::from_one)]
+    #[arg(long, value_name = "N", default_value = "256", value_parser = crate::args::positive_number)]
     clients: NonZero<usize>,
 
     /// Maximum bytes per second to one machine, such as 10MB [default: no limit]
@@ -104,7 +104,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Serves until a signal arrives.
 pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure> {
-    args.paths.iter().try_for_each(|path| crate::input::check_place(Operation::Serve, path))?;
+    args.paths.iter().try_for_each(|path| crate::input::check_location(Operation::Serve, path))?;
     let files = Files::new(&args.paths)?.with_limits(session.global.limits());
     let files: Arc<dyn FileCatalog> = Arc::new(files);
     let tokens = match &args.token_file {
@@ -172,7 +172,7 @@ fn announce(session: &Session, files: &dyn FileCatalog, serving: &Serving) -> Re
     let all = files.list()?;
     if session.json() {
         let names = all.iter().map(|entry| entry.name.as_str());
-        let told = fields! {
+        let report = fields! {
             address: serving.address().to_string(),
             quic: serving.url("").is_some(),
             http: serving.http_url("").is_some(),
@@ -182,7 +182,7 @@ fn announce(session: &Session, files: &dyn FileCatalog, serving: &Serving) -> Re
             files: Plain::list(names),
             blake3: serving.hashes().map(|all| Plain::map(all.iter().map(|(k, v)| (k.as_str(), v.as_str())))),
         };
-        writeln!(session.out(), "{}", as_json(&told))?;
+        writeln!(session.out(), "{}", as_json(&report))?;
         return session.finish();
     }
     {

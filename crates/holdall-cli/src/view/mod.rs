@@ -70,7 +70,7 @@ pub(crate) fn run(session: &Session, args: &ViewArgs) -> Result<Status, Failure>
 
 /// Returns the file to show for a path, with the other files of its model.
 fn shown(path: &Path) -> Result<Shown, Failure> {
-    crate::input::check_place(Operation::View, path)?;
+    crate::input::check_location(Operation::View, path)?;
     let about = std::fs::metadata(path)
         .map_err(|e| holdall::error::io(e, "it cannot be read").in_source(path.display()))?;
     let entry = match about.is_dir() {

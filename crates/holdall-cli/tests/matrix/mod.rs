@@ -12,7 +12,7 @@ mod reading;
 mod samples;
 mod tensors;
 
-use holdall::operations::{PlaceKind, Support};
+use holdall::operations::{LocationKind, Support};
 use operations::{OPERATIONS, Operation, Outcome};
 use places::{Damage, ModelLocation, PLACES, Placed, Sound, Wanted};
 use samples::{Kind, SOURCES, Source};
@@ -88,10 +88,10 @@ fn check(operation: Operation, placed: &Placed, outcome: &Outcome) -> Result<(),
             || matches!(&placed.damage, Damage::Bit(tensor, _) if tensor == "set"));
     // All files of a folder are packed unchanged.
     let may_be_less =
-        may_be_less || operation == Operation::Pack && placed.place.kind() == PlaceKind::Folder;
+        may_be_less || operation == Operation::Pack && placed.place.kind() == LocationKind::Folder;
     let is_sound = placed.damage == Damage::None;
     // A single part of a model: salvage names the missing parts.
-    if operation == Operation::Salvage && placed.place.kind() == PlaceKind::Shard && is_sound {
+    if operation == Operation::Salvage && placed.place.kind() == LocationKind::Shard && is_sound {
         return match outcome {
             Outcome::Found => Ok(()),
             other => Err(format!("{other:?} of a part")),
@@ -227,7 +227,7 @@ fn every_operation_of_the_table_is_tried() {
         let is_tried = OPERATIONS.iter().any(|operation| operation.row() == row.operation);
         assert!(is_tried, "{}", row.name);
     }
-    let all = PlaceKind::ALL;
+    let all = LocationKind::ALL;
     assert!(all.iter().all(|kind| PLACES.iter().any(|place| place.kind() == *kind)));
     let all = holdall::operations::LayoutKind::ALL;
     assert!(all.iter().all(|kind| SOURCES.iter().any(|s| s.kind.layout() == *kind)));

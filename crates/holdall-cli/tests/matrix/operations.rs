@@ -682,8 +682,8 @@ impl Placed {
                 None => Outcome::Silent(format!("an error without a code: {text}")),
             };
         }
-        let told: Value = serde_json::from_str(&line).unwrap();
-        let (host, path) = request(told["address"].as_str().unwrap());
+        let report: Value = serde_json::from_str(&line).unwrap();
+        let (host, path) = request(report["address"].as_str().unwrap());
         let mut stream = std::net::TcpStream::connect(&host).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = Vec::new();

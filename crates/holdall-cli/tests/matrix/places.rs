@@ -6,7 +6,7 @@ use crate::matrix::samples::{Kind, Source};
 use crate::matrix::tensors::{Stored, Tensor};
 use crate::s3::{self, Bucket};
 use crate::server::{Reply, Server};
-use holdall::operations::PlaceKind;
+use holdall::operations::LocationKind;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -58,19 +58,19 @@ pub(crate) const PLACES: [ModelLocation; 14] = [
 
 impl ModelLocation {
     /// Returns the corresponding column of the table of operations.
-    pub(crate) fn kind(self) -> PlaceKind {
+    pub(crate) fn kind(self) -> LocationKind {
         match self {
-            ModelLocation::File => PlaceKind::File,
-            ModelLocation::Folder | ModelLocation::IndexFolder => PlaceKind::Folder,
-            ModelLocation::Index => PlaceKind::Index,
-            ModelLocation::Shard => PlaceKind::Shard,
-            ModelLocation::Tar | ModelLocation::Nested => PlaceKind::ArchiveMember,
-            ModelLocation::Package => PlaceKind::PackageMember,
-            ModelLocation::Stdin | ModelLocation::Pipe => PlaceKind::StandardInput,
+            ModelLocation::File => LocationKind::File,
+            ModelLocation::Folder | ModelLocation::IndexFolder => LocationKind::Folder,
+            ModelLocation::Index => LocationKind::Index,
+            ModelLocation::Shard => LocationKind::Shard,
+            ModelLocation::Tar | ModelLocation::Nested => LocationKind::ArchiveMember,
+            ModelLocation::Package => LocationKind::PackageMember,
+            ModelLocation::Stdin | ModelLocation::Pipe => LocationKind::StandardInput,
             ModelLocation::Address | ModelLocation::Whole | ModelLocation::AddressIndex => {
-                PlaceKind::Address
+                LocationKind::Address
             }
-            ModelLocation::Store => PlaceKind::Store,
+            ModelLocation::Store => LocationKind::Store,
         }
     }
 

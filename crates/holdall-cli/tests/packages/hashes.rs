@@ -42,14 +42,14 @@ runner_compat_version = 1
         let usual = holdall(["verify", package]).ends_with(0).out;
         let strict = holdall(["verify", "--strict", package]).ends_with(1).out;
         for code in codes {
-            let told = |out: &str, start: &str| {
+            let count = |out: &str, start: &str| {
                 let is_it = |line: &&str| {
                     line.trim_start().starts_with(start) && line.ends_with(&format!("[{code}]"))
                 };
                 out.lines().filter(is_it).count()
             };
-            assert_eq!((told(&usual, "warning: "), told(&usual, "bad: ")), (1, 0), "{usual}");
-            assert_eq!((told(&strict, "warning: "), told(&strict, "bad: ")), (0, 1), "{strict}");
+            assert_eq!((count(&usual, "warning: "), count(&usual, "bad: ")), (1, 0), "{usual}");
+            assert_eq!((count(&strict, "warning: "), count(&strict, "bad: ")), (0, 1), "{strict}");
         }
         let report = holdall(["verify", "--strict", "--json", package]).ends_with(1).json();
         let found: Vec<&str> = report["findings"]
@@ -160,9 +160,9 @@ fn what_is_compressed_is_held_to_limits() {
         let pack = ["pack", &model, "-o", &package, "--compress", method, "--force"];
         holdall([&pack[..], &version].concat()).ends_with(0);
         let limits = ["--limit", "decoded-len=1000", "--limit", "expansion=2"];
-        let told = holdall([&["verify", &package][..], &limits].concat()).ends_with(4);
-        assert!(told.out.contains("not fully verified"), "{told:?}");
-        assert!(told.out.contains("p.carton!/model/w.bin"), "{told:?}");
+        let result = holdall([&["verify", &package][..], &limits].concat()).ends_with(4);
+        assert!(result.out.contains("not fully verified"), "{result:?}");
+        assert!(result.out.contains("p.carton!/model/w.bin"), "{result:?}");
         let json = holdall([&["verify", &package, "--json"][..], &limits].concat()).ends_with(4);
         assert_eq!(json.json()["over_limit"][0]["code"], "zstd/decoded-len");
         let no = holdall([&["unpack", &package, "-o", &at("no")][..], &limits].concat());
@@ -175,9 +175,9 @@ fn what_is_compressed_is_held_to_limits() {
         let extra = usize::from(bytes[first - 2]) + 256 * usize::from(bytes[first - 1]);
         bytes[first + name.len() + extra + 12] ^= 0x10;
         let bad = write(dir.path(), "bad.carton", bytes);
-        let told = holdall(["verify", &bad]).ends_with(1);
-        assert!(told.out.contains("bad.carton!/model/w.bin"), "{told:?}");
-        let told = holdall(["unpack", &bad, "-o", &at("no")]).ends_with(1);
-        assert!(told.err.contains("bad.carton!/model/w.bin"), "{told:?}");
+        let result = holdall(["verify", &bad]).ends_with(1);
+        assert!(result.out.contains("bad.carton!/model/w.bin"), "{result:?}");
+        let result = holdall(["unpack", &bad, "-o", &at("no")]).ends_with(1);
+        assert!(result.err.contains("bad.carton!/model/w.bin"), "{result:?}");
     }
 }

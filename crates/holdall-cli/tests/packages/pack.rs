@@ -201,8 +201,8 @@ fn a_graph_that_the_built_in_engine_cannot_run_is_named() {
     assert!(!sound.ends_with(0).out.contains("onnx/built-in"));
     let model = write(dir.path(), "trees.onnx", onnx_with(1, &field(1, &node)));
     let packed = holdall(["pack", &model]).ends_with(0);
-    for said in ["onnx/built-in", "ai.onnx.ml.TreeEnsembleClassifier", "ONNX Runtime"] {
-        assert!(packed.err.contains(said), "{said}: {packed:?}");
+    for message in ["onnx/built-in", "ai.onnx.ml.TreeEnsembleClassifier", "ONNX Runtime"] {
+        assert!(packed.err.contains(message), "{message}: {packed:?}");
     }
     let packed = holdall(["pack", &model, "-f", "--json"]).ends_with(0).json();
     assert_eq!(packed["warnings"][0]["code"], "onnx/built-in");
@@ -228,13 +228,16 @@ fn a_damaged_model_is_packed_with_a_warning() {
         holdall([&["pack", model, "-f", "-o", &package][..], &version].concat()).ends_with(0).err
     };
     let alone = write(dir.path(), "cut.safetensors", half);
-    let said = pack(&alone);
-    assert!(said.contains("package/unread") && said.contains("`cut.safetensors`"), "{said}");
+    let message = pack(&alone);
+    assert!(
+        message.contains("package/unread") && message.contains("`cut.safetensors`"),
+        "{message}"
+    );
     let folder = dir.path().join("folder");
     std::fs::create_dir(&folder).unwrap();
     write(&folder, "model.safetensors", half);
-    let said = pack(folder.to_str().unwrap());
-    assert!(said.contains("package/unread"), "{said}");
+    let message = pack(folder.to_str().unwrap());
+    assert!(message.contains("package/unread"), "{message}");
     // An index alone is refused: it is only a part of a model.
     let index = write(
         &folder,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// A server that is stopped when this is dropped.
 pub(crate) struct Serving {
     pub(crate) child: Child,
-    pub(crate) told: serde_json::Value,
+    pub(crate) report: serde_json::Value,
     pub(crate) log: Option<BufReader<ChildStderr>>,
 }
 
@@ -24,16 +24,16 @@ impl Serving {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let log = child.stderr.take().map(BufReader::new);
-        let told = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
-        Serving { child, told, log }
+        let report = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        Serving { child, report, log }
     }
 
     pub(crate) fn address(&self) -> &str {
-        self.told["address"].as_str().unwrap()
+        self.report["address"].as_str().unwrap()
     }
 
     pub(crate) fn url(&self, name: &str) -> String {
-        let pin = self.told["sha256"].as_str().unwrap();
+        let pin = self.report["sha256"].as_str().unwrap();
         format!("holdall://{}/{name}#sha256={pin}", self.address())
     }
 

@@ -26,7 +26,7 @@ impl Crc32 {
     }
 
     /// Returns the CRC-32 (of zip) of `bytes`.
-    pub fn of_zip(bytes: &[u8]) -> u32 {
+    pub fn zip_crc32(bytes: &[u8]) -> u32 {
         let mut sum = Crc32::zip();
         sum.update(bytes);
         sum.value()

@@ -187,7 +187,7 @@ impl Collected {
 
     fn decode_all(&mut self) -> Result<(Vec<u8>, usize), Error> {
         let stored_len = self.stored.len() as u64;
-        let most = super::most_decoded(stored_len, &self.limits);
+        let most = super::max_decoded_len(stored_len, &self.limits);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let decoded = (self.decode_all)(&self.stored, most)?;
         check_decoded_len(decoded.len() as u64, stored_len, &self.limits)?;

@@ -26,12 +26,12 @@ pub struct Deflate;
 
 impl Encoding {
     /// One Deflate stream without a header.
-    pub const DEFLATE: Encoding = Encoding::listed("deflate");
+    pub const DEFLATE: Encoding = Encoding::from_known_name("deflate");
 }
 
 impl Codec for Deflate {
     fn decoded_len(&self, stored_len: u64) -> DecodedLen {
-        most_decoded(stored_len)
+        max_decoded_len(stored_len)
     }
 
     fn stream(&self, _: u64, _: &Limits) -> Box<dyn StreamDecoder> {
@@ -52,7 +52,7 @@ impl Codec for Deflate {
 }
 
 /// Returns the maximum decoded length: 258 bytes take at least two bits.
-pub(super) fn most_decoded(stored_len: u64) -> DecodedLen {
+pub(super) fn max_decoded_len(stored_len: u64) -> DecodedLen {
     DecodedLen::AtMost(stored_len.saturating_mul(1032))
 }
 
@@ -75,7 +75,7 @@ impl Stream {
     }
 
     /// Creates a decoder for a stream with zlib's header and checksum.
-    pub(super) fn of_zlib() -> Stream {
+    pub(super) fn new_zlib() -> Stream {
         Stream {
             #[cfg(feature = "deflate")]
             inflate: Decompress::new(true),

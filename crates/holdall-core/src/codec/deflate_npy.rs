@@ -13,12 +13,12 @@ pub struct DeflateNpy;
 
 impl Encoding {
     /// An `.npy` file in one Deflate stream; the file's header is skipped.
-    pub const DEFLATE_NPY: Encoding = Encoding::listed("deflate_npy");
+    pub const DEFLATE_NPY: Encoding = Encoding::from_known_name("deflate_npy");
 }
 
 impl Codec for DeflateNpy {
     fn decoded_len(&self, stored_len: u64) -> DecodedLen {
-        deflate::most_decoded(stored_len)
+        deflate::max_decoded_len(stored_len)
     }
 
     fn stream(&self, _: u64, _: &Limits) -> Box<dyn StreamDecoder> {

@@ -6,7 +6,7 @@ use crate::limits::Limits;
 use std::fmt;
 use std::num::NonZeroU8;
 
-/// How stored bytes are decoded. Takes one byte, because an index stores one per component.
+/// The encoding of stored bytes. Takes one byte of memory, because an index stores one per component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Encoding {
     /// The stored bytes are the decoded bytes.
@@ -56,7 +56,7 @@ impl Encoding {
 
     /// Returns the encoding with this name, which must be in the list. For constants, where an unknown name does not
     /// compile.
-    pub(crate) const fn listed(name: &str) -> Encoding {
+    pub(crate) const fn from_known_name(name: &str) -> Encoding {
         match Encoding::from_name(name) {
             Some(encoding) => encoding,
             None => panic!("no codec of this name is in the list"),
@@ -91,7 +91,7 @@ impl Encoding {
     }
 
     /// Returns the maximum decoded length of `stored_len` stored bytes.
-    pub fn most_decoded(self, stored_len: u64) -> u64 {
+    pub fn max_decoded_len(self, stored_len: u64) -> u64 {
         self.codec().map_or(stored_len, |codec| codec.decoded_len(stored_len).most())
     }
 

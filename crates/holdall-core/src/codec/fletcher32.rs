@@ -37,16 +37,16 @@ impl Codec for Fletcher32 {
 
 /// Returns the bytes without their checksum, after comparing it.
 fn checked(bytes: &[u8]) -> Result<&[u8]> {
-    let Some((content, said)) = bytes.split_last_chunk::<4>() else {
+    let Some((content, stored)) = bytes.split_last_chunk::<4>() else {
         return Err(broken("the chunk is too short for a checksum".to_owned()));
     };
-    let (found, said) = (fletcher32(content), u32::from_le_bytes(*said));
+    let (found, stored) = (fletcher32(content), u32::from_le_bytes(*stored));
     // HDF5 before 1.6.3 swapped the bytes of each half on big-endian machines.
     let swapped = ((found & 0x00ff_00ff) << 8) | ((found >> 8) & 0x00ff_00ff);
-    match found == said || swapped == said {
+    match found == stored || swapped == stored {
         true => Ok(content),
         false => {
-            Err(CHECKSUM.broken(format!("the checksum is {found:#010x}, expected {said:#010x}")))
+            Err(CHECKSUM.broken(format!("the checksum is {found:#010x}, expected {stored:#010x}")))
         }
     }
 }

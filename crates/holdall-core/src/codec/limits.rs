@@ -15,7 +15,7 @@ crate::error::rules! {
 
 /// Returns the maximum decoded length of `stored_len` bytes: `Limits::decoded_len`, or `Limits::expansion` times the
 /// stored length if that is more.
-pub fn most_decoded(stored_len: u64, limits: &Limits) -> u64 {
+pub fn max_decoded_len(stored_len: u64, limits: &Limits) -> u64 {
     limits.decoded_len.max(stored_len.saturating_mul(limits.expansion))
 }
 
@@ -24,7 +24,7 @@ pub fn most_decoded(stored_len: u64, limits: &Limits) -> u64 {
 /// # Errors
 /// Returns [`DECODED_LEN`] if `len` exceeds the limit.
 pub fn check_decoded_len(len: u64, stored_len: u64, limits: &Limits) -> Result<()> {
-    let most = most_decoded(stored_len, limits);
+    let most = max_decoded_len(stored_len, limits);
     if len > most {
         let message = format!(
             "{stored_len} stored bytes decode to {len} bytes, which exceeds the limit of {most}"

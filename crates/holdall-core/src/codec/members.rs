@@ -1,4 +1,4 @@
-//! Rearranging records whose members are not stored one after the other in little-endian bytes.
+//! Converts records to packed little-endian form.
 
 use super::pipeline::BROKEN;
 use super::{Codec, Collected, DecodedLen, StreamDecoder};
@@ -10,9 +10,9 @@ use holdall_collections::DebugUnwrap;
 /// between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Members {
-    /// Bytes of a stored record; not 0.
+    /// The number of bytes of a stored record; not 0.
     stored: u64,
-    /// Bytes of a converted record.
+    /// The number of bytes of a converted record.
     decoded: u64,
     steps: Vec<Step>,
 }
@@ -20,14 +20,14 @@ pub struct Members {
 /// A step that appends bytes to a converted record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Copies a run of bytes, and reverses the order in each group of `turn` bytes.
+    /// Copies a run of bytes, and reverses the order of bytes in each group of `swap_width`.
     Run {
         /// The offset of the run, from the start of the record or element.
         from: u64,
         /// The number of bytes.
         len: u64,
-        /// Bytes of a number; 1 if bytes are copied unchanged.
-        turn: u32,
+        /// The width of a number in bytes; 1 if bytes are copied unchanged.
+        swap_width: u32,
     },
     /// Applies the same steps to each element of an array.
     Each {
@@ -36,7 +36,7 @@ pub enum Step {
         /// The number of elements.
         count: u64,
         /// The distance between elements in bytes; not 0.
-        every: u64,
+        stride: u64,
         /// The steps for each element.
         steps: Vec<Step>,
     },
@@ -101,7 +101,7 @@ impl Members {
         }
         let len = self.decoded_len(stored.len() as u64);
         let mut out = Vec::with_capacity(usize::try_from(len).debug_unwrap());
-        records.for_each(|record| take(&self.steps, record, &mut out));
+        records.for_each(|record| append_steps(&self.steps, record, &mut out));
         Ok(out)
     }
 }
@@ -137,32 +137,32 @@ impl Codec for Members {
     }
 }
 
-fn take(steps: &[Step], bytes: &[u8], out: &mut Vec<u8>) {
-    let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+fn append_steps(steps: &[Step], bytes: &[u8], out: &mut Vec<u8>) {
+    let to_usize = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
     for step in steps {
         match step {
-            Step::Run { from, len, turn } => {
-                let range = place(*from)..place(from.saturating_add(*len));
+            Step::Run { from, len, swap_width } => {
+                let range = to_usize(*from)..to_usize(from.saturating_add(*len));
                 let run = bytes.get(range).debug_unwrap();
-                match turn {
-                    2 => turned::<2>(run, out),
-                    4 => turned::<4>(run, out),
-                    8 => turned::<8>(run, out),
+                match swap_width {
+                    2 => append_swapped::<2>(run, out),
+                    4 => append_swapped::<4>(run, out),
+                    8 => append_swapped::<8>(run, out),
                     _ => out.extend_from_slice(run),
                 }
             }
-            Step::Each { from, count, every, steps } => {
-                let len = count.saturating_mul(*every);
-                let range = place(*from)..place(from.saturating_add(len));
+            Step::Each { from, count, stride, steps } => {
+                let len = count.saturating_mul(*stride);
+                let range = to_usize(*from)..to_usize(from.saturating_add(len));
                 let elements = bytes.get(range).debug_unwrap();
-                let every = place(*every).max(1);
-                elements.chunks_exact(every).for_each(|element| take(steps, element, out));
+                let stride = to_usize(*stride).max(1);
+                elements.chunks_exact(stride).for_each(|element| append_steps(steps, element, out));
             }
         }
     }
 }
 
-fn turned<const N: usize>(run: &[u8], out: &mut Vec<u8>) {
+fn append_swapped<const N: usize>(run: &[u8], out: &mut Vec<u8>) {
     for number in run.as_chunks::<N>().0 {
         let mut number = *number;
         number.reverse();

@@ -41,7 +41,7 @@ pub mod zstd;
 pub use decode::{BlockDecoder, Checksums, Collected, Decoder, StreamDecoder, decode_stream};
 pub use encode::{Encoder, NewEncoder};
 pub use encoding::{CodecId, Encoding};
-pub use limits::{DECODED_LEN, check_decoded_len, most_decoded};
+pub use limits::{DECODED_LEN, check_decoded_len, max_decoded_len};
 pub use seek::{FRAME_LEN, Frame, SINGLE_FRAME_MAX, SeekFormat, SeekTable, frame_lens};
 
 use crate::error::{Result, Rule};

@@ -50,15 +50,15 @@ impl fmt::Debug for Step {
     }
 }
 
-/// Decodes a chunk by undoing `steps` in reverse order, except those whose bit in `left_out` is set. The result must
-/// have `len` bytes.
+/// Decodes a chunk by undoing `steps` in reverse order, except those whose bit in `skipped_steps` is set. The result
+/// must have `len` bytes.
 ///
 /// # Errors
 /// Returns an error of [`RULES`] if the stored bytes are malformed.
-pub fn decode(steps: &[Step], left_out: u32, stored: &[u8], len: usize) -> Result<Vec<u8>> {
+pub fn decode(steps: &[Step], skipped_steps: u32, stored: &[u8], len: usize) -> Result<Vec<u8>> {
     let mut bytes: Option<Vec<u8>> = None;
     for (number, step) in steps.iter().enumerate().rev() {
-        if is_left_out(left_out, number) {
+        if is_skipped(skipped_steps, number) {
             continue;
         }
         let input = bytes.as_deref().unwrap_or(stored);
@@ -128,8 +128,8 @@ fn len_before(steps: &[Step], number: usize, len: usize) -> usize {
 }
 
 /// Returns `true` if a chunk skipped the step at index `number`.
-pub fn is_left_out(left_out: u32, number: usize) -> bool {
-    number < 32 && (left_out >> number) & 1 == 1
+pub fn is_skipped(skipped_steps: u32, number: usize) -> bool {
+    number < 32 && (skipped_steps >> number) & 1 == 1
 }
 
 /// Bytes that steps may add to a chunk, in addition to a fraction of its length.

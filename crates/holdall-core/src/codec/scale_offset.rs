@@ -163,16 +163,16 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let of = ScaleOffset::new(&[2, 0, 4, 0, 2, 1, 1, 1, 9]).unwrap();
+        let filter = ScaleOffset::new(&[2, 0, 4, 0, 2, 1, 1, 1, 9]).unwrap();
         // -1 and three bits each: 0, 5, the fill value, 2.
         let mut stored =
             [&[3, 0, 0, 0, 8][..], &[0xff; 8], &[0; 8], &[0b0001_0111, 0b1010_0000]].concat();
-        assert_eq!(of.decode(&stored, 8).unwrap(), [0xff, 0xff, 0, 4, 0, 9, 0, 1]);
-        assert!(of.decode(&stored, 7).is_err());
-        assert!(of.decode(&stored[..22], 8).is_err());
-        assert!(of.decode(&stored[..9], 8).is_err());
+        assert_eq!(filter.decode(&stored, 8).unwrap(), [0xff, 0xff, 0, 4, 0, 9, 0, 1]);
+        assert!(filter.decode(&stored, 7).is_err());
+        assert!(filter.decode(&stored[..22], 8).is_err());
+        assert!(filter.decode(&stored[..9], 8).is_err());
         stored[0] = 17;
-        assert!(of.decode(&stored, 8).is_err());
+        assert!(filter.decode(&stored, 8).is_err());
         for values in
             [&[2, 0, 4, 0, 2, 1, 1][..], &[1, 0, 4, 1, 4, 1, 0, 0], &[2, 0, 4, 0, 3, 1, 0, 0]]
         {

@@ -24,12 +24,13 @@ impl Codec for Crc32Checked {
     }
 
     fn decode_chunk(&self, stored: &[u8], _: usize, _: usize) -> Result<Vec<u8>> {
-        match Crc32::of_zip(stored) {
+        match Crc32::zip_crc32(stored) {
             found if found == self.0 => Ok(stored.to_vec()),
             found => {
-                let (found, said) = (Digest::Crc32(found), Digest::Crc32(self.0));
-                Err(DIGEST
-                    .broken(format!("the digest of the decoded bytes is {found}, expected {said}")))
+                let (found, expected) = (Digest::Crc32(found), Digest::Crc32(self.0));
+                Err(DIGEST.broken(format!(
+                    "the digest of the decoded bytes is {found}, expected {expected}"
+                )))
             }
         }
     }

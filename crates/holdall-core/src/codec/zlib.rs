@@ -17,11 +17,11 @@ pub struct Zlib;
 
 impl Codec for Zlib {
     fn decoded_len(&self, stored_len: u64) -> DecodedLen {
-        deflate::most_decoded(stored_len)
+        deflate::max_decoded_len(stored_len)
     }
 
     fn stream(&self, _: u64, _: &Limits) -> Box<dyn StreamDecoder> {
-        Box::new(Stream(deflate::Stream::of_zlib()))
+        Box::new(Stream(deflate::Stream::new_zlib()))
     }
 
     // Decodes into memory that was not cleared.

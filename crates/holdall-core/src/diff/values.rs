@@ -26,7 +26,7 @@ pub struct Side<'a> {
     /// The name of the tensor.
     pub tensor: &'a str,
     /// The type of the elements.
-    pub of: &'a ElementType,
+    pub element_type: &'a ElementType,
 }
 
 impl Side<'_> {
@@ -98,7 +98,7 @@ struct Both {
     /// `|a - b|`, or NaN if one of them is NaN.
     abs: f64,
     /// `|b|`.
-    of: f64,
+    magnitude: f64,
 }
 
 /// The functions that compare elements of one class.
@@ -112,7 +112,7 @@ static WIDE: CompareFns<i128> = CompareFns {
         equal: p == q,
         plain: true,
         abs: p.abs_diff(q) as f64,
-        of: q.unsigned_abs() as f64,
+        magnitude: q.unsigned_abs() as f64,
     },
     number: |_, &p| Number::Integer(p),
 };
@@ -124,7 +124,7 @@ static COMPLEX: CompareFns<[f64; 2]> = CompareFns {
             equal: p == q || (is_nan(p) && is_nan(q)),
             plain: false,
             abs: (p[0] - q[0]).hypot(p[1] - q[1]),
-            of: q[0].hypot(q[1]),
+            magnitude: q[0].hypot(q[1]),
         }
     },
     number: |_, p| Number::Complex(p[0], p[1]),
@@ -136,9 +136,11 @@ static REAL: CompareFns<f64> = CompareFns {
         // Only zeros and NaN have several bit patterns.
         plain: p == q && p != 0.0,
         abs: (p - q).abs(),
-        of: q.abs(),
+        magnitude: q.abs(),
     },
-    number: |of, &p| if of.is_integer() { Number::Integer(p as i128) } else { Number::Float(p) },
+    number: |magnitude, &p| {
+        if magnitude.is_integer() { Number::Integer(p as i128) } else { Number::Float(p) }
+    },
 };
 
 impl Comparator<'_> {
@@ -156,14 +158,16 @@ impl Comparator<'_> {
         scratch: &mut Scratch,
     ) -> Result<()> {
         tally.count += count;
-        let same_type = self.a.of == self.b.of;
+        let same_type = self.a.element_type == self.b.element_type;
         if same_type && a == b {
             return Ok(());
         }
         for from in (0..count).step_by(BLOCK as usize) {
             let to = count.min(from + BLOCK);
-            let cut = |bytes, of: &ElementType| -> &[u8] { part(bytes, of, from, to) };
-            let (a, b) = (cut(a, self.a.of), cut(b, self.b.of));
+            let cut = |bytes, element_type: &ElementType| -> &[u8] {
+                part(bytes, element_type, from, to)
+            };
+            let (a, b) = (cut(a, self.a.element_type), cut(b, self.b.element_type));
             if !(same_type && a == b) {
                 self.block(start + from, a, b, tally, scratch)?;
             }
@@ -179,7 +183,7 @@ impl Comparator<'_> {
         tally: &mut Tally,
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let (x, y) = (&self.a.of.as_stored(), &self.b.of.as_stored());
+        let (x, y) = (&self.a.element_type.as_stored(), &self.b.element_type.as_stored());
         let (class_a, class_b) = (x.class(), y.class());
         let wide = class_a == NumberClass::Wide || class_b == NumberClass::Wide;
         let at = StoredElements { start, a, b };
@@ -212,16 +216,17 @@ impl Comparator<'_> {
         tally: &mut Tally,
         how: &CompareFns<T>,
     ) {
-        let width = (self.a.of.bits() / 8) as usize;
-        let same_type = self.a.of == self.b.of;
+        let width = (self.a.element_type.bits() / 8) as usize;
+        let same_type = self.a.element_type == self.b.element_type;
         // Codes of an unknown type have no tolerance.
-        let tolerance = self.tolerance.filter(|_| self.a.of.is_known());
+        let tolerance = self.tolerance.filter(|_| self.a.element_type.is_known());
         for (i, (p, q)) in p.iter().zip(q).enumerate() {
             let both = (how.both)(p, q);
             let bits = || match width {
                 // Types of less than 8 bits have no NaN, and their zeros differ only in the sign.
                 0 => {
-                    let negative = |x| (how.number)(self.a.of, x).to_f64().is_sign_negative();
+                    let negative =
+                        |x| (how.number)(self.a.element_type, x).to_f64().is_sign_negative();
                     negative(p) == negative(q)
                 }
                 _ => at.a[i * width..][..width] == at.b[i * width..][..width],
@@ -233,15 +238,15 @@ impl Comparator<'_> {
             if both.abs > tally.max_abs {
                 tally.max_abs = both.abs;
             }
-            let rel = both.abs / both.of;
-            if rel > tally.max_rel && both.of > 0.0 {
+            let rel = both.abs / both.magnitude;
+            if rel > tally.max_rel && both.magnitude > 0.0 {
                 tally.max_rel = rel;
             }
             if !tolerance.is_some_and(|t| t.holds(&both)) {
                 tally.differing += 1;
                 if tally.first.is_none() {
                     let number = how.number;
-                    let (a, b) = (number(self.a.of, p), number(self.b.of, q));
+                    let (a, b) = (number(self.a.element_type, p), number(self.b.element_type, q));
                     tally.first = Some((at.start + i as u64, a, b));
                 }
             }
@@ -261,15 +266,15 @@ impl Tolerance {
         // An infinity only agrees with the same infinity. A difference with NaN is NaN.
         both.equal
             || (both.abs.is_finite()
-                && both.of.is_finite()
-                && both.abs <= self.atol + self.rtol * both.of)
+                && both.magnitude.is_finite()
+                && both.abs <= self.atol + self.rtol * both.magnitude)
     }
 }
 
 /// Returns the bytes of the elements `from..to` in `bytes`.
-fn part<'b>(bytes: &'b [u8], of: &ElementType, from: u64, to: u64) -> &'b [u8] {
+fn part<'b>(bytes: &'b [u8], element_type: &ElementType, from: u64, to: u64) -> &'b [u8] {
     let end = bytes.len();
-    let (from, to) = (of.len_of(from) as usize, of.len_of(to) as usize);
+    let (from, to) = (element_type.len_of(from) as usize, element_type.len_of(to) as usize);
     &bytes[from.min(end)..to.min(end)]
 }
 

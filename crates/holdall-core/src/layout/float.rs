@@ -326,10 +326,11 @@ fn fill<S, T>(
 }
 
 /// Returns `bytes` as whole elements of `N` bytes.
-fn whole<'a, const N: usize>(bytes: &'a [u8], of: &str) -> Result<&'a [[u8; N]]> {
+fn whole<'a, const N: usize>(bytes: &'a [u8], type_name: &str) -> Result<&'a [[u8; N]]> {
     let (elements, rest) = bytes.as_chunks::<N>();
     if !rest.is_empty() {
-        let message = format!("{} bytes are not a multiple of the width of {of}", bytes.len());
+        let message =
+            format!("{} bytes are not a multiple of the width of {type_name}", bytes.len());
         return Err(LENGTH.broken(message));
     }
     Ok(elements)

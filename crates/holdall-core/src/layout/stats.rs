@@ -70,8 +70,8 @@ enum MinMax {
 
 impl MinMax {
     /// Returns the initial state, before any value.
-    fn new(of: &ElementType) -> MinMax {
-        if of.is_integer() {
+    fn new(element_type: &ElementType) -> MinMax {
+        if element_type.is_integer() {
             MinMax::Integer { min: i128::MAX, max: i128::MIN }
         } else {
             MinMax::default()
@@ -103,26 +103,28 @@ const LANES: usize = 8;
 
 impl Moments {
     /// Creates moments for elements of this type.
-    pub fn new(of: &ElementType) -> Moments {
-        Moments { min_max: MinMax::new(of), ..Moments::default() }
+    pub fn new(element_type: &ElementType) -> Moments {
+        Moments { min_max: MinMax::new(element_type), ..Moments::default() }
     }
 
     /// Adds elements.
     ///
     /// # Errors
     /// Returns the errors of [`ElementType::each_f64`].
-    pub fn take(&mut self, of: &ElementType, bytes: &[u8]) -> Result<()> {
+    pub fn take(&mut self, element_type: &ElementType, bytes: &[u8]) -> Result<()> {
         let before = self.min_max;
         let mut left = Vec::new();
-        of.each_f64(bytes, |values| self.take_values(values, &mut left))?;
-        if of.class() == NumberClass::Wide {
+        element_type.each_f64(bytes, |values| self.take_values(values, &mut left))?;
+        if element_type.class() == NumberClass::Wide {
             // An f64 cannot represent these exactly.
             self.min_max = before;
         }
-        if let (NumberClass::Wide, MinMax::Integer { min, max }) = (of.class(), &mut self.min_max) {
+        if let (NumberClass::Wide, MinMax::Integer { min, max }) =
+            (element_type.class(), &mut self.min_max)
+        {
             let mut exact = Vec::new();
             for bytes in bytes.chunks(8 << 10) {
-                of.read_i128(bytes, &mut exact)?;
+                element_type.read_i128(bytes, &mut exact)?;
                 *min = exact.iter().copied().fold(*min, i128::min);
                 *max = exact.iter().copied().fold(*max, i128::max);
             }
@@ -227,7 +229,7 @@ impl Moments {
     }
 
     /// Returns the statistics. The histogram is computed in a second pass: see [`Bins`].
-    pub fn finish(&self, of: &ElementType, implied_zeros: u64) -> Stats {
+    pub fn finish(&self, element_type: &ElementType, implied_zeros: u64) -> Stats {
         let (min, max) = match self.min_max {
             MinMax::Float { min, max } => (Number::Float(min), Number::Float(max)),
             MinMax::Integer { min, max } => (Number::Integer(min), Number::Integer(max)),
@@ -235,7 +237,7 @@ impl Moments {
         let some = |n: Number| (self.finite > 0).then_some(n);
         let finite = |x: f64| (self.finite > 0 && x.is_finite()).then_some(x);
         Stats {
-            measure: match of.class() {
+            measure: match element_type.class() {
                 NumberClass::Complex => Measure::Magnitude,
                 _ => Measure::Value,
             },
@@ -285,8 +287,8 @@ impl Bins {
     ///
     /// # Errors
     /// Returns the errors of [`ElementType::each_f64`].
-    pub fn take(&mut self, of: &ElementType, bytes: &[u8]) -> Result<()> {
-        of.each_f64(bytes, |values| {
+    pub fn take(&mut self, element_type: &ElementType, bytes: &[u8]) -> Result<()> {
+        element_type.each_f64(bytes, |values| {
             for &x in values.iter().filter(|x| x.is_finite()) {
                 let at = self.bin_index(x);
                 self.counts[at] += 1;
@@ -315,16 +317,16 @@ impl Bins {
 /// values have the same place and must be added.
 pub fn stored_values<P: Iterator<Item = u64>>(
     values: &Dense,
-    places: impl Fn() -> P,
+    flat_indices: impl Fn() -> P,
     count: u64,
 ) -> Option<(Dense, u64)> {
     // Places usually ascend, and then need not be collected to find duplicates.
-    if !places().is_sorted_by(|a, b| a < b) {
-        let mut all: Vec<u64> = places().collect();
+    if !flat_indices().is_sorted_by(|a, b| a < b) {
+        let mut all: Vec<u64> = flat_indices().collect();
         all.sort_unstable();
         if all.windows(2).any(|w| w[0] == w[1]) {
             return None;
         }
     }
-    Some((values.clone(), count.saturating_sub(places().count() as u64)))
+    Some((values.clone(), count.saturating_sub(flat_indices().count() as u64)))
 }

@@ -1,5 +1,5 @@
-//! Strided tensors, whose elements are not stored row by row: for each dimension, the distance between neighbours in
-//! elements.
+//! Strided tensors, whose elements are not stored in row-major order: for each dimension, the distance between
+//! neighbours in elements.
 
 use super::dense::Dense;
 use super::{DENSE_LIMIT, LENGTH, ROWS, WRONG_LAYOUT};
@@ -49,7 +49,7 @@ pub fn stored_by(shape: &[u64], axes: &[usize], inner: Option<u64>) -> Option<At
     is_turned.then(|| Attributes::from_iter([(STRIDES_KEY.to_owned(), Value::Array(strides))]))
 }
 
-/// A tensor whose elements are not stored row by row.
+/// A tensor whose elements are not stored in row-major order.
 #[derive(Debug, Clone)]
 pub struct Strided {
     dtype: DType,
@@ -145,7 +145,7 @@ impl Strided {
         }
     }
 
-    /// Converts the tensor to a dense one, with its elements row by row.
+    /// Converts the tensor to a dense one, with its elements in row-major order.
     ///
     /// # Errors
     /// Returns [`DENSE_LIMIT`] if the result exceeds the limit.

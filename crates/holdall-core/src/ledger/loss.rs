@@ -58,9 +58,9 @@ const TIES: usize = 32;
 /// Returns descriptions of the losses, in order: each item once, with its tensors.
 pub(super) fn words(losses: &[Loss]) -> Vec<String> {
     let mut groups: Vec<(&LossKind, Vec<&str>)> = Vec::new();
-    let mut places: HashMap<&LossKind, usize> = HashMap::default();
+    let mut indices: HashMap<&LossKind, usize> = HashMap::default();
     for loss in losses {
-        let at = *places.entry(&loss.lost).or_insert(groups.len());
+        let at = *indices.entry(&loss.lost).or_insert(groups.len());
         match groups.get_mut(at) {
             Some((_, names)) => names.extend(loss.tensor.as_deref()),
             None => groups.push((&loss.lost, loss.tensor.as_deref().into_iter().collect())),
@@ -77,29 +77,29 @@ pub(super) fn words(losses: &[Loss]) -> Vec<String> {
 }
 
 fn line(lost: &LossKind, names: &[&str]) -> String {
-    let of = || tensors(names);
+    let listed = || tensors(names);
     match lost {
         LossKind::Unknown(words) => words.clone(),
         LossKind::FileAttribute(key) => format!("the attribute `{}` of the file", key.shown()),
-        LossKind::Attribute(key) => format!("the attribute `{}` of {}", key.shown(), of()),
-        LossKind::Tensor => of(),
+        LossKind::Attribute(key) => format!("the attribute `{}` of {}", key.shown(), listed()),
+        LossKind::Tensor => listed(),
         LossKind::Component(role) => {
-            format!("the component `{}` of {}", role.as_str().shown(), of())
+            format!("the component `{}` of {}", role.as_str().shown(), listed())
         }
-        LossKind::Shape => format!("the shape of {}", of()),
-        LossKind::Layout(layout) => format!("the layout `{}` of {}", layout.shown(), of()),
+        LossKind::Shape => format!("the shape of {}", listed()),
+        LossKind::Layout(layout) => format!("the layout `{}` of {}", layout.shown(), listed()),
         LossKind::ElementType(element) => {
-            format!("the element type {} of {}", element.shown(), of())
+            format!("the element type {} of {}", element.shown(), listed())
         }
         LossKind::Digest(algorithm) if names.len() == 1 => {
-            format!("the {} digest of {}", algorithm.shown(), of())
+            format!("the {} digest of {}", algorithm.shown(), listed())
         }
         LossKind::Digest(algorithm) => {
             format!("the {} digests of {} components", algorithm.shown(), names.len())
         }
         LossKind::Tie(owner) => {
             let verb = if names.len() == 1 { "shares" } else { "share" };
-            format!("that {} {verb} the bytes of `{}`", of(), owner.shown())
+            format!("that {} {verb} the bytes of `{}`", listed(), owner.shown())
         }
     }
 }

@@ -66,7 +66,7 @@ pub fn compare(source: Side<'_>, target: Side<'_>, expected: &Expected) -> Ledge
     if let (Some(source), Some(target)) = (source.attributes(), target.attributes()) {
         file_attributes(source, target, expected, &mut out);
     }
-    let places = target.places();
+    let indices = target.indices_by_name();
     // The index in the target of each tensor of the source.
     let mut found = Vec::with_capacity(source.len());
     for at in 0..source.len() {
@@ -77,11 +77,11 @@ pub fn compare(source: Side<'_>, target: Side<'_>, expected: &Expected) -> Ledge
             continue;
         }
         let name = change.and_then(|change| change.name.as_deref()).unwrap_or(entry.name());
-        let place = places.get(name).copied();
-        found.push(place);
-        match place {
-            Some(place) => {
-                let other = target.entry(place);
+        let index = indices.get(name).copied();
+        found.push(index);
+        match index {
+            Some(index) => {
+                let other = target.entry(index);
                 let nothing = TensorChange::default();
                 let change = change.unwrap_or(&nothing);
                 Pair { source: &entry, target: &other, change, expected, out: &mut out }.compare();

@@ -46,8 +46,8 @@ impl Record {
     pub fn store(&mut self, tensor: &TensorSpec, component: usize, stored: &Stored) {
         let is_it = |recorded: &&mut Recorded| std::ptr::eq(&*recorded.spec, tensor);
         let found = self.tensors.iter_mut().rev().find(is_it);
-        if let Some(place) = found.and_then(|found| found.stored.get_mut(component)) {
-            *place = Some(stored.clone());
+        if let Some(stored_key) = found.and_then(|found| found.stored.get_mut(component)) {
+            *stored_key = Some(stored.clone());
         }
     }
 
@@ -145,7 +145,7 @@ impl<'a> Side<'a> {
     }
 
     /// Returns the indices of the tensors by name.
-    pub(super) fn places(self) -> HashMap<&'a str, usize> {
+    pub(super) fn indices_by_name(self) -> HashMap<&'a str, usize> {
         match self {
             Side::Index(index) => index.names().enumerate().map(|(at, name)| (name, at)).collect(),
             Side::Record(record) => {
@@ -236,9 +236,9 @@ impl Recorded {
     pub(super) fn components(
         &self,
     ) -> impl Iterator<Item = (&ComponentSpec, Option<StoredPlace>, Option<&ComponentRef>)> {
-        let place = |stored: &Stored| (self.file, stored.range.start, stored.range.end);
+        let stored_key = |stored: &Stored| (self.file, stored.range.start, stored.range.end);
         let pairs = self.spec.components.iter().zip(&self.stored);
-        pairs.map(move |(c, stored)| (c, stored.as_ref().map(place), c.shares.as_ref()))
+        pairs.map(move |(c, stored)| (c, stored.as_ref().map(stored_key), c.shares.as_ref()))
     }
 }
 

@@ -29,13 +29,15 @@ pub(super) fn compare(
         return;
     }
     let others = sharing(*target);
-    let first = |place: ComponentKey| others.get(&place).cloned().unwrap_or(place);
+    let first = |key: ComponentKey| others.get(&key).cloned().unwrap_or(key);
     let mut ties: Vec<(ComponentKey, ComponentKey)> = ties.into_iter().collect();
     ties.sort_by_key(|((name, _), _)| *name);
-    for ((member, role), (owner, of)) in ties {
-        let placed = |at: usize| found.get(at).copied().flatten();
-        let (Some(new_member), Some(new_owner)) = (placed(member), placed(owner)) else { continue };
-        if first((new_member, role.clone())) == first((new_owner, of.clone())) {
+    for ((member, role), (owner, owner_role)) in ties {
+        let new_index = |at: usize| found.get(at).copied().flatten();
+        let (Some(new_member), Some(new_owner)) = (new_index(member), new_index(owner)) else {
+            continue;
+        };
+        if first((new_member, role.clone())) == first((new_owner, owner_role.clone())) {
             continue;
         }
         let (member, owner) = (source.entry(member), source.entry(owner));
@@ -53,7 +55,7 @@ pub(super) fn compare(
         let is_as_it_was = !change(&member)
             && !change(&owner)
             && is_stored_alike(&member, &target.entry(new_member), &role)
-            && is_stored_alike(&owner, &target.entry(new_owner), &of);
+            && is_stored_alike(&owner, &target.entry(new_owner), &owner_role);
         let loss = Loss::in_tensor(member.name(), LossKind::Tie(owner.name().to_owned()));
         match is_kept && is_as_it_was {
             true => out.unaccounted.push(loss),
@@ -92,13 +94,13 @@ fn sharing(side: Side<'_>) -> Ties {
                         continue;
                     }
                     let content = (c.stored, c.decoded_len, c.byte_order.unit(c.dtype));
-                    let place = (at, c.role);
+                    let key = (at, c.role);
                     match firsts.get(&content) {
                         Some(first) => {
-                            ties.insert(place, first.clone());
+                            ties.insert(key, first.clone());
                         }
                         None => {
-                            firsts.insert(content, place);
+                            firsts.insert(content, key);
                         }
                     }
                 }
@@ -106,25 +108,25 @@ fn sharing(side: Side<'_>) -> Ties {
             ties
         }
         Side::Record(_) => {
-            let places = side.places();
+            let indices = side.indices_by_name();
             let mut firsts: HashMap<StoredPlace, ComponentKey> = HashMap::default();
             let mut ties = Ties::default();
             for (at, tensor) in side.recorded().iter().enumerate() {
                 for (c, stored, shares) in tensor.components().filter(|(c, ..)| c.decoded_len > 0) {
-                    let place = (at, c.role.clone());
+                    let key = (at, c.role.clone());
                     let owner = match (stored, shares) {
                         (Some(stored), _) if stored.1 < stored.2 => {
-                            Some(firsts.entry(stored).or_insert_with(|| place.clone()).clone())
+                            Some(firsts.entry(stored).or_insert_with(|| key.clone()).clone())
                         }
-                        (_, Some(of)) => {
-                            places.get(of.tensor.as_str()).map(|&owner| (owner, of.role.clone()))
+                        (_, Some(tie)) => {
+                            indices.get(tie.tensor.as_str()).map(|&owner| (owner, tie.role.clone()))
                         }
                         _ => None,
                     };
-                    if let Some(owner) = owner.filter(|owner| *owner != place) {
+                    if let Some(owner) = owner.filter(|owner| *owner != key) {
                         // The owner was written before, and may share bytes itself.
                         let first = ties.get(&owner).cloned().unwrap_or(owner);
-                        ties.insert(place, first);
+                        ties.insert(key, first);
                     }
                 }
             }

@@ -326,8 +326,8 @@ impl IndexBuilder {
             None => numbers.get(stored.source as usize).copied().unwrap_or(u32::MAX),
         };
         for t in file.tensors().filter(|t| keep(t.name())) {
-            let place = |stored| Extent { source: number(stored), ..stored };
-            self.copy(t.name(), &t, file, place)?;
+            let with_number = |stored| Extent { source: number(stored), ..stored };
+            self.copy(t.name(), &t, file, with_number)?;
         }
         for claimed in file.claimed() {
             self.inner.claimed.push(Extent { source: number(*claimed), ..*claimed });
@@ -348,7 +348,8 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// Adds a tensor of another index under `name`. `place` maps extents of the other index to extents of this one.
+    /// Adds a tensor of another index under `name`. `map_extent` maps extents of the other index to extents of this
+    /// one.
     ///
     /// # Errors
     /// Returns the errors of [`IndexBuilder::tensor`] and [`IndexBuilder::component`].
@@ -356,11 +357,11 @@ impl IndexBuilder {
         &mut self,
         name: &str,
         tensor: &TensorInfo,
-        of: &Index,
-        place: impl Fn(Extent) -> Extent,
+        index: &Index,
+        map_extent: impl Fn(Extent) -> Extent,
     ) -> Result<()> {
         if let Some(c) = tensor.plain() {
-            let (logical, stored) = (c.logical_type.as_ref(), place(c.stored));
+            let (logical, stored) = (c.logical_type.as_ref(), map_extent(c.stored));
             return self.dense(name, tensor.shape(), c.dtype, logical, c.byte_order, stored);
         }
         self.tensor(name, tensor.shape(), tensor.layout().clone())?;
@@ -372,9 +373,9 @@ impl IndexBuilder {
             c.stored = match c.stored.is_stated() {
                 true => {
                     let range = c.stored.start as usize..c.stored.end as usize;
-                    self.stated(of.stated().get(range).unwrap_or_default())
+                    self.stated(index.stated().get(range).unwrap_or_default())
                 }
-                false => place(c.stored),
+                false => map_extent(c.stored),
             };
             self.component(c).map_err(|e| e.in_tensor(name))?;
         }
@@ -383,7 +384,7 @@ impl IndexBuilder {
 
     /// Creates a builder without sources, for files that are added with [`absorb`](IndexBuilder::absorb). Overlaps are
     /// not checked here, because they were checked when each file was decoded.
-    pub fn of_files(
+    pub fn for_files(
         format: &'static str,
         version: impl Into<String>,
         limits: &Limits,
@@ -681,18 +682,21 @@ impl IndexBuilder {
                     (row.logical_type as usize).checked_sub(1).map(|i| &inner.logical_types[i]);
                 let count = element_count(dims).unwrap_or(u64::MAX);
                 stored_size(count, row.dtype, logical).map_err(|()| {
-                    let of = logical.map_or(row.dtype.as_str(), |logical| logical.as_str()).shown();
+                    let type_name = logical.map_or(row.dtype.as_str(), |logical| logical.as_str()).shown();
                     let e = SHAPE_OVERFLOW.broken(format!(
-                        "shape {dims:?} of {of} is not a whole number of bytes, or exceeds 2^64 bytes"
+                        "shape {dims:?} of {type_name} is not a whole number of bytes, or exceeds 2^64 bytes"
                     ));
                     self.blame_last(e).in_component(role)
                 })
             }
-            (Layout::Blocks(of), Role::Data) => of.stored_len(dims).map(Some).ok_or_else(|| {
-                let message =
-                    format!("the rows of shape {dims:?} are not a multiple of a block of {of}");
-                self.blame_last(SIZE.broken(message)).in_component(role)
-            }),
+            (Layout::Blocks(block_type), Role::Data) => {
+                block_type.stored_len(dims).map(Some).ok_or_else(|| {
+                    let message = format!(
+                        "the rows of shape {dims:?} are not a multiple of a block of {block_type}"
+                    );
+                    self.blame_last(SIZE.broken(message)).in_component(role)
+                })
+            }
             (Layout::SparseCsr, Role::Indptr) => Ok(dims
                 .first()
                 .and_then(|rows| rows.checked_add(1)?.checked_mul(row.dtype.width()))),
@@ -714,8 +718,8 @@ impl IndexBuilder {
                 let role = inner.roles[row.role as usize].clone();
                 return Err(self.blame_last(e).in_component(role));
             }
-            let place = (row.decoded_len as usize).saturating_sub(1);
-            inner.decoded_lens[place] = expected;
+            let last_element = (row.decoded_len as usize).saturating_sub(1);
+            inner.decoded_lens[last_element] = expected;
             return Ok(());
         };
         let layout = &inner.layouts[inner.tensors[last].layout as usize];
@@ -724,13 +728,13 @@ impl IndexBuilder {
             return Ok(());
         }
         let dims = inner.dims(last);
-        let of: &dyn std::fmt::Display = match layout {
-            Layout::Blocks(of) => of,
+        let name: &dyn std::fmt::Display = match layout {
+            Layout::Blocks(name) => name,
             _ => &row.dtype,
         };
         let e = SIZE
             .broken(format!(
-                "shape {dims:?} of {of} requires {expected} bytes, the component has {found}"
+                "shape {dims:?} of {name} requires {expected} bytes, the component has {found}"
             ))
             .at(row.offset..row.offset + row.stored_len);
         let role = inner.roles[row.role as usize].clone();
@@ -779,7 +783,7 @@ impl IndexBuilder {
 
 /// Checks that `stored_len` bytes of an encoding can decode to `decoded_len` bytes.
 fn check_expansion(encoding: Encoding, stored_len: u64, decoded_len: u64) -> Result<()> {
-    let most = encoding.most_decoded(stored_len);
+    let most = encoding.max_decoded_len(stored_len);
     if decoded_len <= most {
         return Ok(());
     }

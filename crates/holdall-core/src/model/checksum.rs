@@ -21,7 +21,7 @@ pub struct Checksum {
 impl Checksum {
     /// Creates the checksum of a raw (not encoded) range of a source.
     pub fn new(name: impl Into<String>, stored: Extent, digest: Digest) -> Checksum {
-        let mut bytes = Component::of_bytes(stored, Encoding::Raw, stored.len());
+        let mut bytes = Component::for_bytes(stored, Encoding::Raw, stored.len());
         bytes.digest = Some(digest);
         Checksum { name: name.into(), bytes }
     }
@@ -118,7 +118,7 @@ mod tests {
             let coverage = Coverage::new(&all);
             for _ in 0..9 {
                 let stored = extent();
-                let c = Component::of_bytes(stored, Encoding::Raw, stored.len());
+                let c = Component::for_bytes(stored, Encoding::Raw, stored.len());
                 let covers = |other: Extent| {
                     stored.source == other.source
                         && stored.start < other.end

@@ -231,7 +231,7 @@ impl Hasher {
         match &mut self.0 {
             State::Crc32c(crc) => *crc = crc32c_combine(*crc, crc32c(bytes), bytes.len() as u64),
             State::Crc32(crc) => {
-                *crc = crc32_combine(*crc, Crc32::of_zip(bytes), bytes.len() as u64);
+                *crc = crc32_combine(*crc, Crc32::zip_crc32(bytes), bytes.len() as u64);
             }
             #[cfg(feature = "digests")]
             State::Sha256(state) | State::Sha256Decoded(state) => state.update(bytes),
@@ -270,8 +270,8 @@ mod tests {
             let (a, b) = bytes.split_at(at);
             let whole = crc32c_combine(crc32c(a), crc32c(b), b.len() as u64);
             assert_eq!(whole, crc32c(&bytes), "{at}");
-            let [a, rest] = [a, b].map(Crc32::of_zip);
-            assert_eq!(crc32_combine(a, rest, b.len() as u64), Crc32::of_zip(&bytes), "{at}");
+            let [a, rest] = [a, b].map(Crc32::zip_crc32);
+            assert_eq!(crc32_combine(a, rest, b.len() as u64), Crc32::zip_crc32(&bytes), "{at}");
         }
         // The check value of the algorithm's definition.
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);

@@ -31,7 +31,7 @@ pub fn groups<'a>(tensors: impl IntoIterator<Item = &'a TensorInfo>) -> Vec<Grou
 pub fn group_names<'a, K: Eq + Hash>(names: impl IntoIterator<Item = (&'a str, K)>) -> Vec<Group> {
     let names: Vec<(&str, K)> = names.into_iter().collect();
     let mut frames: HashMap<String, u32> = HashMap::default();
-    let mut places: HashMap<(u32, &K), usize> = HashMap::default();
+    let mut bucket_indices: HashMap<(u32, &K), usize> = HashMap::default();
     let mut buckets: Vec<Bucket<'a>> = Vec::new();
     let mut frame = String::new();
     let mut found = Vec::new();
@@ -42,12 +42,12 @@ pub fn group_names<'a, K: Eq + Hash>(names: impl IntoIterator<Item = (&'a str, K
             Some(&id) => id,
             None => *frames.entry(frame.clone()).or_insert(known),
         };
-        let place = *places.entry((id, key)).or_insert(buckets.len());
-        if place == buckets.len() {
+        let bucket = *bucket_indices.entry((id, key)).or_insert(buckets.len());
+        if bucket == buckets.len() {
             buckets.push(Bucket { first: name, numbers: Vec::new(), members: Vec::new() });
         }
-        buckets[place].members.push(at);
-        buckets[place].numbers.extend(found.iter().map(|n| n.value));
+        buckets[bucket].members.push(at);
+        buckets[bucket].numbers.extend(found.iter().map(|n| n.value));
     }
     let mut out: Vec<Group> = buckets.into_iter().flat_map(Bucket::blocks).collect();
     for group in &mut out {
@@ -139,19 +139,19 @@ impl Bucket<'_> {
             .enumerate()
             .map(|(like, &m)| Block { like, sets: Vec::new(), members: vec![m] })
             .collect();
-        for place in (0..width).rev() {
+        for digits in (0..width).rev() {
             let mut same: HashMap<(&[u64], Vec<u32>), usize> = HashMap::default();
             let mut joined: Vec<(Block, Vec<u64>)> = Vec::new();
             for mut block in blocks {
                 let own = &values[block.like * width..][..width];
-                let key = (&own[..place], block.sets.clone());
+                let key = (&own[..digits], block.sets.clone());
                 let at = *same.entry(key).or_insert(joined.len());
                 match joined.get_mut(at) {
                     Some((into, numbers)) => {
                         into.members.append(&mut block.members);
-                        numbers.push(own[place]);
+                        numbers.push(own[digits]);
                     }
-                    None => joined.push((block, vec![own[place]])),
+                    None => joined.push((block, vec![own[digits]])),
                 }
             }
             blocks = Vec::with_capacity(joined.len());
@@ -167,25 +167,29 @@ impl Bucket<'_> {
                 blocks.push(block);
             }
         }
-        let (mut frame, mut places) = (String::new(), Vec::new());
-        numbers(first, &mut frame, &mut places);
+        let (mut frame, mut number_ranges) = (String::new(), Vec::new());
+        numbers(first, &mut frame, &mut number_ranges);
         let named = |mut block: Block| {
             sort(&mut block.members);
             let of_place = block.sets.iter().rev().map(|&id| &sets[id as usize][..]);
-            Group { name: pattern(first, &places, of_place), members: block.members }
+            Group { name: pattern(first, &number_ranges, of_place), members: block.members }
         };
         blocks.into_iter().map(named).collect()
     }
 }
 
 /// Returns the glob of a block: the name of any member with each number replaced by its set.
-fn pattern<'s>(like: &str, places: &[Number], sets: impl Iterator<Item = &'s [u64]>) -> String {
+fn pattern<'s>(
+    like: &str,
+    number_ranges: &[Number],
+    sets: impl Iterator<Item = &'s [u64]>,
+) -> String {
     use std::fmt::Write as _;
     let mut out = String::new();
     let mut copied = 0;
-    for (place, set) in places.iter().zip(sets) {
-        escape(&like[copied..place.start], &mut out);
-        copied = place.end;
+    for (number_range, set) in number_ranges.iter().zip(sets) {
+        escape(&like[copied..number_range.start], &mut out);
+        copied = number_range.end;
         let mut parts = Vec::new();
         for run in set.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
             match run {

@@ -427,10 +427,10 @@ impl Inner {
         if let [only] = rows {
             return Some(only);
         }
-        let of = |role: &Role| rows.iter().find(|row| self.roles[row.role as usize] == *role);
+        let find_row = |role: &Role| rows.iter().find(|row| self.roles[row.role as usize] == *role);
         [Role::Data, Role::Values, Role::PackedWeight, Role::Entries]
             .iter()
-            .find_map(of)
+            .find_map(find_row)
             .or_else(|| rows.first())
     }
 
@@ -577,7 +577,7 @@ impl TensorInfo {
 
     /// Returns the tensor's components, in the file's order.
     pub fn components(&self) -> impl ExactSizeIterator<Item = Component> {
-        self.places().map(|at| self.index.0.component(at))
+        self.sorted_range().map(|at| self.index.0.component(at))
     }
 
     /// Returns the component of a dense raw tensor that has no properties except name, shape, dtype and byte range.
@@ -598,7 +598,7 @@ impl TensorInfo {
     pub fn component(&self, role: &Role) -> Option<Component> {
         let inner = &self.index.0;
         let at = self.rows().iter().position(|row| inner.roles[row.role as usize] == *role)?;
-        Some(inner.component(self.places().start + at))
+        Some(inner.component(self.sorted_range().start + at))
     }
 
     /// Returns the storage dtype of the tensor's elements: that of the component `data`, `values`, `packed_weight` or
@@ -620,13 +620,13 @@ impl TensorInfo {
 
     /// Returns the range of the tensor's components among all components.
     #[inline(always)]
-    fn places(&self) -> Range<usize> {
+    fn sorted_range(&self) -> Range<usize> {
         self.index.0.components_of(self.at as usize)
     }
 
     #[inline(always)]
     fn rows(&self) -> &[ComponentRow] {
-        &self.index.0.components[self.places()]
+        &self.index.0.components[self.sorted_range()]
     }
 
     #[inline(always)]

@@ -118,14 +118,14 @@ mod tests {
 
     #[test]
     fn distances() {
-        let of = |a: &str, b: &str| Distance::default().below(10, a, b, &mut 0);
-        assert_eq!(of("kitten", "sitting"), Some(3));
-        assert_eq!(of("weight", "wieght"), Some(1));
-        assert_eq!(of("wigth", "weight"), Some(2));
-        assert_eq!(of("", "abc"), Some(3));
-        assert_eq!(of("abc", ""), Some(3));
-        assert_eq!(of("Abc", "abC"), Some(1));
-        assert_eq!(of("abcdefghij", "klmnopqrst"), None);
+        let distance = |a: &str, b: &str| Distance::default().below(10, a, b, &mut 0);
+        assert_eq!(distance("kitten", "sitting"), Some(3));
+        assert_eq!(distance("weight", "wieght"), Some(1));
+        assert_eq!(distance("wigth", "weight"), Some(2));
+        assert_eq!(distance("", "abc"), Some(3));
+        assert_eq!(distance("abc", ""), Some(3));
+        assert_eq!(distance("Abc", "abC"), Some(1));
+        assert_eq!(distance("abcdefghij", "klmnopqrst"), None);
         assert_eq!(Distance::default().below(2, "abcd", "badc", &mut 0), None);
     }
 

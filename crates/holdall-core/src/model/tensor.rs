@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 macro_rules! open_names {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }
-        $($(#[$wdoc:meta])* or $wide:ident($of:ty) by $find:path)?) => {
+        $($(#[$wdoc:meta])* or $wide:ident($inner:ty) by $find:path)?) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum $name {
             $($(#[$vdoc])* $variant,)*
-            $($(#[$wdoc])* $wide($of),)?
+            $($(#[$wdoc])* $wide($inner),)?
             /// A name that this version does not know; it is kept unchanged.
             Other(Arc<str>),
         }
@@ -24,7 +24,7 @@ macro_rules! open_names {
             pub fn as_str(&self) -> &str {
                 match self {
                     $($name::$variant => $text,)*
-                    $($name::$wide(of) => of.layout,)?
+                    $($name::$wide(inner) => inner.layout,)?
                     $name::Other(text) => text,
                 }
             }
@@ -34,8 +34,8 @@ macro_rules! open_names {
                 match name {
                     $($text => $name::$variant,)*
                     other => {
-                        $(if let Some(of) = $find(other) {
-                            return $name::$wide(of);
+                        $(if let Some(inner) = $find(other) {
+                            return $name::$wide(inner);
                         })?
                         $name::Other(other.into())
                     }
@@ -161,7 +161,7 @@ pub struct Component {
 
 impl Component {
     /// Creates a component for bytes that belong to no tensor, such as a file of a package.
-    pub fn of_bytes(stored: Extent, encoding: Encoding, decoded_len: u64) -> Component {
+    pub fn for_bytes(stored: Extent, encoding: Encoding, decoded_len: u64) -> Component {
         Component {
             role: Role::Data,
             dtype: DType::U8,

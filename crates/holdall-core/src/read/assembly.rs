@@ -40,7 +40,7 @@ pub struct Assembly {
     streams: BTreeMap<u32, Stream>,
     sums: Sums,
     checksums: Checksums,
-    place: Box<AddContext>,
+    add_context: Box<AddContext>,
 }
 
 /// Adds the want's location to an error.
@@ -64,23 +64,23 @@ impl Assembly {
         Assembly::with_context(plan, limits, Want::in_context)
     }
 
-    /// Creates an assembly like [`Assembly::new`]. `place` adds a want's location to an error; callers that know the
-    /// tensors' names use it.
+    /// Creates an assembly like [`Assembly::new`]. `add_context` adds a want's location to an error; callers that know
+    /// the tensors' names use it.
     ///
     /// # Errors
     /// Returns the errors of [`Assembly::new`].
     pub fn with_context(
         plan: Plan,
         limits: &Limits,
-        place: impl Fn(&Want, Error) -> Error + Send + Sync + 'static,
+        add_context: impl Fn(&Want, Error) -> Error + Send + Sync + 'static,
     ) -> Result<Assembly> {
-        plan.check_empty(limits, &place)?;
+        plan.check_empty(limits, &add_context)?;
         // Each frame may be below a limit that all frames together exceed.
         for want in plan.wants().iter().filter(|w| w.component.encoding != Encoding::Raw) {
             let c = &want.component;
             let wanted = want.range.as_ref().map(|r| r.end.saturating_sub(r.start));
             if let Some(len) = wanted.or(c.decoded_len) {
-                check_decoded_len(len, c.stored_len(), limits).map_err(|e| place(want, e))?;
+                check_decoded_len(len, c.stored_len(), limits).map_err(|e| add_context(want, e))?;
             }
         }
         let mut streams: BTreeMap<u32, Stream> = BTreeMap::new();
@@ -91,21 +91,22 @@ impl Assembly {
                 let stream = match streams.entry(part.want) {
                     Entry::Occupied(stream) => stream.into_mut(),
                     Entry::Vacant(free) => {
-                        let decoder = want.decoder(limits).map_err(|e| place(want, e))?;
+                        let decoder = want.decoder(limits).map_err(|e| add_context(want, e))?;
                         free.insert(Stream { parts: VecDeque::new(), decoder, decoded: 0 })
                     }
                 };
                 stream.parts.push_back(at);
             } else if !want.is_plain() {
                 let len = part.decoded.end.saturating_sub(part.decoded.start);
-                check_decoded_len(len, c.stored_len(), limits).map_err(|e| place(want, e))?;
+                check_decoded_len(len, c.stored_len(), limits).map_err(|e| add_context(want, e))?;
             }
         }
         let waiting = plan.fetches().iter().map(|_| BTreeMap::new()).collect();
         let done = vec![false; plan.parts().len()];
         let decoder = PartDecoder::new(limits);
-        let (sums, checksums, place) = (Sums::default(), Checksums::Compare, Box::new(place));
-        Ok(Assembly { plan, decoder, waiting, done, streams, sums, checksums, place })
+        let (sums, checksums, add_context) =
+            (Sums::default(), Checksums::Compare, Box::new(add_context));
+        Ok(Assembly { plan, decoder, waiting, done, streams, sums, checksums, add_context })
     }
 
     /// Sets what to do with a codec's own checksums for frames that no digest covers.
@@ -136,11 +137,11 @@ impl Assembly {
         bytes: Bytes,
         mut out: impl FnMut(DecodedPart) -> Result<()>,
     ) -> Result<()> {
-        let Some(of) = self.plan.fetches().get(fetch) else {
+        let Some(planned) = self.plan.fetches().get(fetch) else {
             let message = format!("the plan has no fetch {fetch}");
             return Err(MISSING.broken(message));
         };
-        let (extent, parts) = (of.extent, of.parts.clone());
+        let (extent, parts) = (planned.extent, planned.parts.clone());
         self.keep(fetch, extent, offset, bytes);
         for at in parts {
             if self.done[at] {
@@ -174,11 +175,11 @@ impl Assembly {
             let part = &self.plan.parts()[at];
             let want = self.plan.want(part);
             let message = format!("bytes {}..{} are missing", part.stored.start, part.stored.end);
-            return Err((self.place)(want, MISSING.broken(message)));
+            return Err((self.add_context)(want, MISSING.broken(message)));
         }
         for (number, found) in self.sums.finish() {
             let want = &self.plan.wants()[number as usize];
-            check_digest(&want.component, &found).map_err(|e| (self.place)(want, e))?;
+            check_digest(&want.component, &found).map_err(|e| (self.add_context)(want, e))?;
         }
         Ok(())
     }
@@ -228,7 +229,7 @@ impl Assembly {
             let vouched = want.is_vouched();
             self.decoder.set_checksums(if vouched { Checksums::Ignore } else { self.checksums });
             let done = self.decoder.decode(want, &stored, &mut decoded);
-            done.map_err(|e| (self.place)(want, e))?;
+            done.map_err(|e| (self.add_context)(want, e))?;
             decoded.into()
         };
         let wanted = want.wanted();
@@ -258,18 +259,18 @@ impl Assembly {
             let want = &self.plan.wants()[number as usize];
             while let Some(&at) = parts.front() {
                 let part = &self.plan.parts()[at];
-                let of = self.plan.fetches().partition_point(|f| f.parts.end <= at);
-                let start = self.plan.fetches()[of].extent.start;
+                let owner = self.plan.fetches().partition_point(|f| f.parts.end <= at);
+                let start = self.plan.fetches()[owner].extent.start;
                 let (from, upto) = (part.stored.start - start, part.stored.end - start);
-                let Some(stored) = collect(&self.waiting[of], from, upto) else { break };
+                let Some(stored) = collect(&self.waiting[owner], from, upto) else { break };
                 self.done[at] = true;
                 parts.pop_front();
-                if self.plan.fetches()[of].parts.clone().all(|at| self.done[at]) {
-                    self.waiting[of].clear();
+                if self.plan.fetches()[owner].parts.clone().all(|at| self.done[at]) {
+                    self.waiting[owner].clear();
                 }
                 decoder.push(stored);
                 while let Decoded::Piece(bytes) =
-                    decoder.next().map_err(|e| (self.place)(want, e))?
+                    decoder.next().map_err(|e| (self.add_context)(want, e))?
                 {
                     let (start, end) = (*decoded, *decoded + bytes.len() as u64);
                     *decoded = end;

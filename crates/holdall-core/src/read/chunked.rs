@@ -124,7 +124,7 @@ pub struct Chunk {
     /// The location of the stored bytes.
     pub stored: Extent,
     /// The steps that were skipped for this chunk, one bit each.
-    pub left_out: u32,
+    pub skipped_steps: u32,
 }
 
 impl Grid {
@@ -162,7 +162,7 @@ impl Grid {
     /// Divides an array of `shape` into boxes, each given by its first element and its dimensions. Returns the grid and
     /// the number of each box. Returns `None` if the boxes do not cover each element exactly once, if the number of
     /// bytes exceeds 2^64, or if there are more than 4096 boxes that do not form a grid.
-    pub fn of_boxes(
+    pub fn from_boxes(
         shape: &[u64],
         boxes: &[(Vec<u64>, Vec<u64>)],
         width: u64,
@@ -220,8 +220,8 @@ impl Grid {
         }
         sort_by(&mut spans, |(_, a), (_, b)| a.origin.cmp(&b.origin));
         let mut numbers = vec![0; spans.len()];
-        for (place, (number, _)) in spans.iter().enumerate() {
-            numbers[*number] = place as u64;
+        for (coordinates, (number, _)) in spans.iter().enumerate() {
+            numbers[*number] = coordinates as u64;
         }
         self.cut = Cut::Boxes(spans.into_iter().map(|(_, span)| span).collect());
         Some((self, numbers))
@@ -265,11 +265,11 @@ impl Grid {
 
     /// Returns the number of the cell with these indices, counted in cells. Returns `None` if the cell is outside the
     /// array or there is no grid.
-    pub fn number(&self, place: &[u64]) -> Option<u64> {
-        let fits = place.len() == self.shape.len() && self.cuts().len() == place.len();
-        let mut places = self.cells().zip(place);
+    pub fn number(&self, coordinates: &[u64]) -> Option<u64> {
+        let fits = coordinates.len() == self.shape.len() && self.cuts().len() == coordinates.len();
+        let mut cells = self.cells().zip(coordinates);
         fits.then_some(())?;
-        places.try_fold(0u64, |number, (cells, at)| (*at < cells).then(|| number * cells + at))
+        cells.try_fold(0u64, |number, (cells, at)| (*at < cells).then(|| number * cells + at))
     }
 
     /// Returns the number of the cell that is exactly this box of elements.
@@ -296,8 +296,8 @@ impl Grid {
     }
 
     /// Returns the row-major index of an element.
-    fn element(&self, place: impl Iterator<Item = u64>) -> u64 {
-        self.shape.iter().zip(place).fold(0, |n, (dim, at)| n * dim + at)
+    fn element(&self, coordinates: impl Iterator<Item = u64>) -> u64 {
+        self.shape.iter().zip(coordinates).fold(0, |n, (dim, at)| n * dim + at)
     }
 
     /// Returns a range of numbers that includes all chunks with any of these bytes.
@@ -309,8 +309,8 @@ impl Grid {
             let first = |span: &Span| self.element(span.origin.iter().copied()) * self.width;
             return 0..all.partition_point(|span| first(span) < bytes.end) as u64;
         }
-        let place = |mut element: u64| {
-            let mut place: Vec<u64> = self
+        let coordinates = |mut element: u64| {
+            let mut coordinates: Vec<u64> = self
                 .shape
                 .iter()
                 .rev()
@@ -320,10 +320,11 @@ impl Grid {
                     at
                 })
                 .collect();
-            place.reverse();
-            place
+            coordinates.reverse();
+            coordinates
         };
-        let (first, last) = (place(bytes.start / self.width), place((bytes.end - 1) / self.width));
+        let (first, last) =
+            (coordinates(bytes.start / self.width), coordinates((bytes.end - 1) / self.width));
         let (mut low, mut high, mut is_same) = (0, 0, true);
         for (at, cells) in self.cells().enumerate() {
             let (from, upto) = match is_same {
@@ -414,7 +415,7 @@ impl Chunked {
             self.steps.iter().zip(0u32..).filter_map(|(step, at)| Some((step.checksum()?, at)));
         let mut of_all = sums.filter(|(_, at)| {
             let bit = 1u32.checked_shl(*at).unwrap_or(0);
-            self.chunks.iter().all(|chunk| chunk.left_out & bit == 0)
+            self.chunks.iter().all(|chunk| chunk.skipped_steps & bit == 0)
         });
         of_all.next().map(|(name, _)| name)
     }
@@ -450,7 +451,7 @@ impl Chunked {
     pub fn decode(&self, chunk: &Chunk, stored: &[u8]) -> Result<Vec<u8>> {
         let len = usize::try_from(self.len_of(chunk)).unwrap_or(usize::MAX);
         let steps = self.steps_of(chunk);
-        let decoded = pipeline::decode(steps, chunk.left_out, stored, len);
+        let decoded = pipeline::decode(steps, chunk.skipped_steps, stored, len);
         decoded.map_err(|e| e.at(chunk.stored.range()))
     }
 
@@ -458,8 +459,8 @@ impl Chunked {
     /// Returns `None` for other chunks.
     pub fn plain(&self, chunk: &Chunk, bytes: &Range<u64>) -> Option<Range<u64>> {
         let steps = self.steps_of(chunk);
-        let is_left_out = |number| pipeline::is_left_out(chunk.left_out, number);
-        if !(0..steps.len()).all(is_left_out) {
+        let is_skipped = |number| pipeline::is_skipped(chunk.skipped_steps, number);
+        if !(0..steps.len()).all(is_skipped) {
             return None;
         }
         let mut found: Option<Range<u64>> = None;
@@ -518,9 +519,10 @@ impl Chunked {
         // The index of the row in the chunk, in each dimension but the last.
         let mut row = vec![0; rows];
         loop {
-            let place = origin.iter().enumerate();
-            let place = place.map(|(at, first)| first + row.get(at).copied().unwrap_or(0));
-            let to = self.grid.element(place) * width;
+            let coordinates = origin.iter().enumerate();
+            let coordinates =
+                coordinates.map(|(at, first)| first + row.get(at).copied().unwrap_or(0));
+            let to = self.grid.element(coordinates) * width;
             if to >= bytes.end {
                 return;
             }
@@ -564,7 +566,8 @@ impl Chunked {
     fn check_len(&self, chunk: &Chunk) -> Result<(), Error> {
         let (found, wanted) = (chunk.stored.len(), self.len_of(chunk));
         let passed = self.steps_of(chunk).iter().enumerate().rev();
-        let passed = passed.filter(|(number, _)| !pipeline::is_left_out(chunk.left_out, *number));
+        let passed =
+            passed.filter(|(number, _)| !pipeline::is_skipped(chunk.skipped_steps, *number));
         let (mut most, mut is_exact) = (found, true);
         for (_, step) in passed {
             match step.decoded_len(most) {

@@ -1,7 +1,7 @@
 //! Decoding a component in order, with limited memory.
 
 use crate::codec::crc::Crc32;
-use crate::codec::{Frame, StreamDecoder, check_decoded_len, most_decoded};
+use crate::codec::{Frame, StreamDecoder, check_decoded_len, max_decoded_len};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::{Algorithm, Component, Digest, Hasher};
@@ -83,7 +83,7 @@ impl ComponentDecoder {
     /// Returns an error of kind `Limit` if the component decodes to more bytes than `limits` allow.
     pub fn new(c: &Component, digests: Digests, limits: &Limits) -> Result<ComponentDecoder> {
         let stream = c.encoding.stream(c.dtype.width(), limits);
-        let allowed = most_decoded(c.stored_len(), limits);
+        let allowed = max_decoded_len(c.stored_len(), limits);
         let most = match stream {
             None => c.stored_len(),
             Some(_) => c.decoded_len.unwrap_or(allowed),
@@ -350,12 +350,12 @@ impl Frames {
     fn check(&self, c: &Component) -> Result<()> {
         let Ok(Some(table)) = c.seek_table(&self.last) else { return Ok(()) };
         let has_content = |f: &&Frame| !f.decoded.is_empty();
-        let said = table.frames().iter().filter(has_content);
-        let said: Vec<_> = said.map(|f| (f.stored.end, f.decoded.end)).collect();
-        match said.iter().zip(&self.ends).position(|(said, found)| said != found) {
-            None if said.len() == self.ends.len() => Ok(()),
+        let listed = table.frames().iter().filter(has_content);
+        let listed: Vec<_> = listed.map(|f| (f.stored.end, f.decoded.end)).collect();
+        match listed.iter().zip(&self.ends).position(|(listed, found)| listed != found) {
+            None if listed.len() == self.ends.len() => Ok(()),
             at => {
-                let number = at.unwrap_or(self.ends.len().min(said.len()));
+                let number = at.unwrap_or(self.ends.len().min(listed.len()));
                 let message = format!("the seek table differs from the data in frame {number}");
                 Err(c.encoding.length_rule().broken(message))
             }

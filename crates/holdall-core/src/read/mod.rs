@@ -63,7 +63,11 @@ impl Component {
             ByteOrder::Little => 1,
             ByteOrder::Big => self.dtype.width().max(1),
             ByteOrder::BigBlocks(at) => match BLOCK_TYPES.get(usize::from(at)) {
-                Some(of) if of.fields().is_some_and(|fields| !fields.is_empty()) => of.bytes,
+                Some(block_type)
+                    if block_type.fields().is_some_and(|fields| !fields.is_empty()) =>
+                {
+                    block_type.bytes
+                }
                 _ => 1,
             },
         }
@@ -78,8 +82,8 @@ impl Component {
             ByteOrder::Little => {}
             ByteOrder::Big => units.for_each(<[u8]>::reverse),
             ByteOrder::BigBlocks(at) => {
-                let of = BLOCK_TYPES.get(usize::from(at));
-                let fields = of.and_then(BlockType::fields).unwrap_or_default();
+                let block_type = BLOCK_TYPES.get(usize::from(at));
+                let fields = block_type.and_then(BlockType::fields).unwrap_or_default();
                 for block in units {
                     for (start, width, count) in fields {
                         let field = block.get_mut(*start..start + width * count);

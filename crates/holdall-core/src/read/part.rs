@@ -38,7 +38,7 @@ impl PartDecoder {
         self.decoder.decode_into(c.encoding, c.dtype.width(), stored, out)?;
         // The CRC-32 is over the whole component, not over single frames.
         if c.decoded_crc().is_some() && c.decoded_len == Some(out.len() as u64) {
-            check_decoded(c, Crc32::of_zip(out))?;
+            check_decoded(c, Crc32::zip_crc32(out))?;
         }
         c.turn(out);
         Ok(())

@@ -103,8 +103,8 @@ impl Plan {
         for number in numbers {
             divide(number, &wants[number as usize], &cut, &mut runs);
         }
-        let place = |r: &Run| (r.group, r.source, r.part.stored.start, r.part.stored.end);
-        sort_by(&mut runs, |a, b| place(a).cmp(&place(b)));
+        let sort_key = |r: &Run| (r.group, r.source, r.part.stored.start, r.part.stored.end);
+        sort_by(&mut runs, |a, b| sort_key(a).cmp(&sort_key(b)));
         let (fetches, groups) = merge(&runs, &cut);
         let mut plan = Plan { wants, fetches, parts: Vec::new() };
         plan.assign(&runs, &groups);
@@ -180,19 +180,19 @@ impl Plan {
     }
 
     /// Checks the wants for which nothing is fetched because their components have no stored bytes. Such a component
-    /// may still have a digest, or declare a decoded length. `place` adds the want's location to an error.
+    /// may still have a digest, or declare a decoded length. `add_context` adds the want's location to an error.
     ///
     /// # Errors
     /// Returns the errors of [`ComponentDecoder::next`](super::ComponentDecoder::next).
     pub fn check_empty(
         &self,
         limits: &Limits,
-        place: impl Fn(&Want, Error) -> Error,
+        add_context: impl Fn(&Want, Error) -> Error,
     ) -> Result<()> {
         for want in self.wants.iter().filter(|w| w.component.stored.is_empty()) {
             want.decoder(limits)
                 .and_then(|mut decoder| decoder.next())
-                .map_err(|e| place(want, e))?;
+                .map_err(|e| add_context(want, e))?;
         }
         Ok(())
     }
@@ -201,7 +201,7 @@ impl Plan {
     fn assign(&mut self, runs: &[Run], groups: &[u32]) {
         let mut parts: Vec<FetchPart> = Vec::with_capacity(runs.len());
         // The fetch of each part.
-        let mut of: Vec<u32> = Vec::with_capacity(runs.len());
+        let mut owners: Vec<u32> = Vec::with_capacity(runs.len());
         // Runs are sorted, so their first fetches are in ascending order too.
         let mut first = 0;
         for Run { group, source, part, .. } in runs {
@@ -226,22 +226,22 @@ impl Plan {
                     }
                 };
                 parts.push(FetchPart { stored: from..upto, decoded, ..part.clone() });
-                of.push(at as u32);
+                owners.push(at as u32);
                 from = upto;
                 if from >= part.stored.end {
                     break;
                 }
             }
         }
-        if !of.is_sorted() {
+        if !owners.is_sorted() {
             // Wants share bytes.
-            let mut both: Vec<(u32, FetchPart)> = of.into_iter().zip(parts).collect();
+            let mut both: Vec<(u32, FetchPart)> = owners.into_iter().zip(parts).collect();
             sort_by(&mut both, |(a, _), (b, _)| a.cmp(b));
-            (of, parts) = both.into_iter().unzip();
+            (owners, parts) = both.into_iter().unzip();
         }
         let mut at = 0;
         for (number, fetch) in self.fetches.iter_mut().enumerate() {
-            let count = of[at..].partition_point(|of| *of == number as u32);
+            let count = owners[at..].partition_point(|owners| *owners == number as u32);
             fetch.parts = at..at + count;
             at += count;
         }
@@ -266,16 +266,16 @@ fn merge(runs: &[Run], cut: &FetchSizing) -> (Vec<Fetch>, Vec<u32>) {
         let aligned = if *is_plain { start / cut.align.max(1) * cut.align.max(1) } else { start };
         let fresh = Extent::new(*source, aligned..aligned);
         let mut extent = match open.take() {
-            Some((of, extent))
-                if of == *group
+            Some((owners, extent))
+                if owners == *group
                     && extent.source == *source
                     && start <= extent.end.saturating_add(gap)
                     && (part.purpose != Purpose::Next || start < extent.end) =>
             {
                 extent
             }
-            Some((of, extent)) => {
-                close(of, extent);
+            Some((owners, extent)) => {
+                close(owners, extent);
                 fresh
             }
             None => fresh,

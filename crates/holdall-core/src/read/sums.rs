@@ -26,10 +26,10 @@ pub fn check_digest(c: &Component, found: &Digest) -> Result<()> {
 /// Returns [`DIGEST`] if they differ.
 pub(super) fn check_decoded(c: &Component, found: u32) -> Result<()> {
     match c.decoded_crc() {
-        Some(said) if said != found => Err(DIGEST.broken(format!(
+        Some(expected) if expected != found => Err(DIGEST.broken(format!(
             "the digest of the decoded bytes is {}, expected {}",
             Digest::Crc32(found),
-            Digest::Crc32(said)
+            Digest::Crc32(expected)
         ))),
         _ => Ok(()),
     }
@@ -39,7 +39,7 @@ impl Component {
     /// Returns the CRC-32 of the decoded bytes, if the component is compressed and the file has one.
     pub fn decoded_crc(&self) -> Option<u32> {
         match self.digest {
-            Some(Digest::Crc32(said)) if self.encoding != Encoding::Raw => Some(said),
+            Some(Digest::Crc32(expected)) if self.encoding != Encoding::Raw => Some(expected),
             _ => None,
         }
     }
@@ -130,7 +130,7 @@ struct Share {
 impl Sums {
     /// Adds the CRC-32C, or the CRC-32, of stored bytes of a component that start at its byte `start`.
     fn add(&mut self, want: u32, is_zip: bool, start: u64, bytes: &[u8]) {
-        let crc = if is_zip { Crc32::of_zip(bytes) } else { crc32c(bytes) };
+        let crc = if is_zip { Crc32::zip_crc32(bytes) } else { crc32c(bytes) };
         self.shares.push(Share { want, is_zip, crc, start, len: bytes.len() as u64 });
     }
 

@@ -148,17 +148,17 @@ impl Component {
 pub fn distinct(wants: Vec<Want>) -> (Vec<Want>, Vec<usize>) {
     let mut out: Vec<Want> = Vec::with_capacity(wants.len());
     let mut known: HashMap<Extent, Vec<usize>> = HashMap::default();
-    let mut places = Vec::with_capacity(wants.len());
+    let mut indices = Vec::with_capacity(wants.len());
     for want in wants {
         let c = &want.component;
         let same = known.entry(c.stored).or_default();
         let is_same = |at: &&usize| out.get(**at).is_some_and(|o| o.component.reads_the_same(c));
         let found = same.iter().find(is_same).filter(|_| !c.stored.is_empty()).copied();
-        places.push(found.unwrap_or(out.len()));
+        indices.push(found.unwrap_or(out.len()));
         if found.is_none() {
             same.push(out.len());
             out.push(want);
         }
     }
-    (out, places)
+    (out, indices)
 }

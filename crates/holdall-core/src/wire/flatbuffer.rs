@@ -64,12 +64,12 @@ impl<'w> Reader<'w> {
         };
         let list = at.checked_add_signed(back.saturating_neg()).ok_or_else(outside)?;
         let [list_len, len] = [self.u16(list)?, self.u16(list.saturating_add(2))?].map(u64::from);
-        let place = list.saturating_add(4)..list.saturating_add(list_len.max(4));
+        let range = list.saturating_add(4)..list.saturating_add(list_len.max(4));
         if at.checked_add(len).is_none_or(|end| end > self.0.len()) {
             let message = format!("a table of {len} bytes exceeds the file");
             return Err(BOUNDS.broken(message).at(at..at.saturating_add(4)).into());
         }
-        Ok(Table { at, len, fields: self.bytes(place)? })
+        Ok(Table { at, len, fields: self.bytes(range)? })
     }
 
     /// Returns the offset in the file of field `number` of a table, which has `width` bytes, or `None` if the field is
@@ -77,22 +77,22 @@ impl<'w> Reader<'w> {
     ///
     /// # Errors
     /// Returns [`BOUNDS`] if the field is outside its table.
-    pub fn field(&self, of: &Table, number: usize, width: u64) -> Result<Option<u64>, Stop> {
-        let bytes = of.fields.chunks_exact(2).nth(number);
+    pub fn field(&self, table: &Table, number: usize, width: u64) -> Result<Option<u64>, Stop> {
+        let bytes = table.fields.chunks_exact(2).nth(number);
         let offset = bytes.and_then(|b| b.first_chunk().copied()).map_or(0, u16::from_le_bytes);
         let offset = u64::from(offset);
         if offset == 0 {
             return Ok(None);
         }
         let end = offset.saturating_add(width);
-        if offset < 4 || end > of.len {
+        if offset < 4 || end > table.len {
             let message = format!(
                 "field {number} at bytes {offset}..{end} is outside its table of {} bytes",
-                of.len
+                table.len
             );
-            return Err(BOUNDS.broken(message).at(of.at..of.at.saturating_add(4)).into());
+            return Err(BOUNDS.broken(message).at(table.at..table.at.saturating_add(4)).into());
         }
-        Ok(Some(of.at.saturating_add(offset)))
+        Ok(Some(table.at.saturating_add(offset)))
     }
 
     /// Returns the `N` bytes of a field that is a number, or `None` if it is missing.
@@ -101,10 +101,10 @@ impl<'w> Reader<'w> {
     /// Returns the errors of [`Reader::root`].
     pub fn number<const N: usize>(
         &self,
-        of: &Table,
+        table: &Table,
         number: usize,
     ) -> Result<Option<[u8; N]>, Stop> {
-        match self.field(of, number, N as u64)? {
+        match self.field(table, number, N as u64)? {
             Some(at) => self.array(at).map(Some),
             None => Ok(None),
         }
@@ -114,8 +114,8 @@ impl<'w> Reader<'w> {
     ///
     /// # Errors
     /// Returns the errors of [`Reader::root`].
-    pub fn pointed(&self, of: &Table, number: usize) -> Result<Option<u64>, Stop> {
-        match self.field(of, number, 4)? {
+    pub fn pointed(&self, table: &Table, number: usize) -> Result<Option<u64>, Stop> {
+        match self.field(table, number, 4)? {
             Some(at) => self.target(at).map(Some),
             None => Ok(None),
         }
@@ -125,8 +125,8 @@ impl<'w> Reader<'w> {
     ///
     /// # Errors
     /// Returns the errors of [`Reader::root`].
-    pub fn inner(&self, of: &Table, number: usize) -> Result<Option<Table>, Stop> {
-        match self.pointed(of, number)? {
+    pub fn inner(&self, table: &Table, number: usize) -> Result<Option<Table>, Stop> {
+        match self.pointed(table, number)? {
             Some(at) => self.table(at).map(Some),
             None => Ok(None),
         }
@@ -138,11 +138,11 @@ impl<'w> Reader<'w> {
     /// Returns the errors of [`Reader::root`].
     pub fn vector(
         &self,
-        of: &Table,
+        table: &Table,
         number: usize,
         width: u64,
     ) -> Result<Option<Range<u64>>, Stop> {
-        let Some(at) = self.pointed(of, number)? else { return Ok(None) };
+        let Some(at) = self.pointed(table, number)? else { return Ok(None) };
         let count = u64::from(u32::from_le_bytes(self.array(at)?));
         let start = at.saturating_add(4);
         let end = count.checked_mul(width).and_then(|len| start.checked_add(len));
@@ -163,13 +163,13 @@ impl<'w> Reader<'w> {
     /// Returns the errors of [`Reader::root`] and of `read`.
     pub fn tables<T>(
         &self,
-        place: Range<u64>,
+        range: Range<u64>,
         mut read: impl FnMut(u64, Table) -> Result<T, Stop>,
     ) -> Result<Vec<T>, Stop> {
-        let bytes = self.bytes(place.clone())?;
+        let bytes = self.bytes(range.clone())?;
         let (mut out, mut needs) = (Vec::new(), Vec::new());
         for (number, offset) in (0u64..).zip(bytes.as_chunks::<4>().0) {
-            let at = place.start.saturating_add(number.saturating_mul(4));
+            let at = range.start.saturating_add(number.saturating_mul(4));
             let at = at.saturating_add(u32::from_le_bytes(*offset).into());
             match self.table(at).and_then(|table| read(number, table)) {
                 Ok(found) => out.push(found),
@@ -190,21 +190,21 @@ impl<'w> Reader<'w> {
     ///
     /// # Errors
     /// Returns the errors of [`Reader::root`].
-    pub fn bytes(&self, place: Range<u64>) -> Result<Bytes, Stop> {
-        if place.end > self.0.len() || place.start > place.end {
+    pub fn bytes(&self, range: Range<u64>) -> Result<Bytes, Stop> {
+        if range.end > self.0.len() || range.start > range.end {
             let message =
                 format!("bytes beyond the end of the file, which has {} bytes", self.0.len());
-            return Err(BOUNDS.broken(message).at(place).into());
+            return Err(BOUNDS.broken(message).at(range).into());
         }
-        match self.0.bytes(place.clone()) {
+        match self.0.bytes(range.clone()) {
             Err(Stop::Need(_)) => {}
             found => return found,
         }
-        let start = (place.start / BLOCK).saturating_mul(BLOCK);
-        let end = place.end.checked_next_multiple_of(BLOCK).unwrap_or(place.end);
+        let start = (range.start / BLOCK).saturating_mul(BLOCK);
+        let end = range.end.checked_next_multiple_of(BLOCK).unwrap_or(range.end);
         let found = self.0.bytes(start..end.min(self.0.len()))?;
         let at = |n: u64| usize::try_from(n.saturating_sub(start)).unwrap_or(usize::MAX);
-        Ok(found.slice(at(place.start)..at(place.end)))
+        Ok(found.slice(at(range.start)..at(range.end)))
     }
 
     /// Returns the offset that the u32 at `at` refers to.

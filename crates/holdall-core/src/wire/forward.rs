@@ -20,10 +20,10 @@ pub struct Forward<'w> {
 }
 
 impl<'w> Forward<'w> {
-    /// Creates a reader at the start of `place`, which is cut off at the end of the file.
-    pub fn new(window: &'w Window, place: Range<u64>) -> Forward<'w> {
-        let end = place.end.min(window.len());
-        Forward { window, at: place.start.min(end), end, chunk: (0, Bytes::new()) }
+    /// Creates a reader at the start of `range`, which is cut off at the end of the file.
+    pub fn new(window: &'w Window, range: Range<u64>) -> Forward<'w> {
+        let end = range.end.min(window.len());
+        Forward { window, at: range.start.min(end), end, chunk: (0, Bytes::new()) }
     }
 
     /// Returns the offset of the next byte in the file.

@@ -50,9 +50,9 @@ pub enum Item {
 pub struct Scan<'w>(Forward<'w>);
 
 impl<'w> Scan<'w> {
-    /// Creates a scan of the values in the range `place` of the file.
-    pub fn new(window: &'w Window, place: Range<u64>) -> Scan<'w> {
-        Scan(Forward::new(window, place))
+    /// Creates a scan of the values in `range` of the file.
+    pub fn new(window: &'w Window, range: Range<u64>) -> Scan<'w> {
+        Scan(Forward::new(window, range))
     }
 
     /// Returns the offset of the next value.

@@ -367,7 +367,7 @@ impl Machine<'_> {
     /// Returns the index of the node that an object refers to: for an object with a state, the object itself.
     fn target(&self, id: Id) -> usize {
         match self.graph.get(id) {
-            Node::Built(of, _) => of.0 as usize,
+            Node::Built(id, _) => id.0 as usize,
             _ => id.0 as usize,
         }
     }
@@ -398,8 +398,8 @@ impl Machine<'_> {
             self.stack.push(Item::Value(*known));
             return Ok(());
         }
-        let of = |id| self.graph.text(id).filter(|text| text.len() <= MOST_NAME);
-        let Some((of_module, of_name)) = of(module).zip(of(name)) else {
+        let short_text = |id| self.graph.text(id).filter(|text| text.len() <= MOST_NAME);
+        let Some((of_module, of_name)) = short_text(module).zip(short_text(name)) else {
             return Err(self.broken("an import must be named by two short strings"));
         };
         if self.named.len() >= MOST_NAMED {
@@ -412,17 +412,17 @@ impl Machine<'_> {
     }
 
     /// Returns the container that a call of its type creates; items are added to it afterwards.
-    fn container(&self, of: Id, arguments: Id) -> Option<Node> {
-        let Node::Global(module, name) = self.graph.get(of) else { return None };
+    fn container(&self, callable: Id, arguments: Id) -> Option<Node> {
+        let Node::Global(module, name) = self.graph.get(callable) else { return None };
         let arguments = match self.graph.get(arguments) {
             Node::Tuple(arguments) => arguments.as_slice(),
             _ => return None,
         };
         // The default value of missing keys does not matter, if it is of a plain type.
         if let [factory] = arguments
-            && let Node::Global(of, class) = self.graph.get(*factory)
+            && let Node::Global(module, class) = self.graph.get(*factory)
         {
-            let is_plain = matches!(of.as_str(), "builtins" | "__builtin__")
+            let is_plain = matches!(module.as_str(), "builtins" | "__builtin__")
                 && matches!(
                     class.as_str(),
                     "list"
@@ -466,8 +466,8 @@ impl Machine<'_> {
     }
 
     /// Pushes the result of a call: the container that it creates, or the call itself.
-    fn call(&mut self, of: Id, arguments: Id) -> Result<()> {
-        let made = self.container(of, arguments).unwrap_or(Node::Call(of, arguments));
+    fn call(&mut self, callable: Id, arguments: Id) -> Result<()> {
+        let made = self.container(callable, arguments).unwrap_or(Node::Call(callable, arguments));
         // A list can be copied again and again.
         let taken = match &made {
             Node::Set(items) => items.len(),
@@ -579,28 +579,28 @@ impl Machine<'_> {
                 self.stack_global(module, name)
             }
             (b'R' | 0x81, _) => {
-                let (arguments, of) = (self.pop()?, self.pop()?);
-                self.call(of, arguments)
+                let (arguments, callable) = (self.pop()?, self.pop()?);
+                self.call(callable, arguments)
             }
             // An object of a class, whose arguments are above the mark.
             (b'i', Argument::Lines(module, name)) => {
                 let items = self.pop_mark()?;
-                let of = Node::Global(self.text(module)?, self.text(name)?);
-                let (of, arguments) = (self.add(of)?, self.add(Node::Tuple(items))?);
-                self.call(of, arguments)
+                let callable = Node::Global(self.text(module)?, self.text(name)?);
+                let (callable, arguments) = (self.add(callable)?, self.add(Node::Tuple(items))?);
+                self.call(callable, arguments)
             }
             (b'o', _) => {
                 let items = self.pop_mark()?;
-                let Some((of, items)) = items.split_first() else {
+                let Some((callable, items)) = items.split_first() else {
                     return Err(self.broken("an opcode needs a value, but the stack is empty"));
                 };
                 let arguments = self.add(Node::Tuple(items.to_vec()))?;
-                self.call(*of, arguments)
+                self.call(*callable, arguments)
             }
             (b'b', _) => {
-                let (state, of) = (self.pop()?, self.pop()?);
-                let built = self.add(Node::Built(of, state))?;
-                self.built.insert(of, built);
+                let (state, object) = (self.pop()?, self.pop()?);
+                let built = self.add(Node::Built(object, state))?;
+                self.built.insert(object, built);
                 self.stack.push(Item::Value(built));
                 Ok(())
             }

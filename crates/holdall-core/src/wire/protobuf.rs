@@ -151,9 +151,9 @@ pub enum Item {
 }
 
 impl<'w> Scan<'w> {
-    /// Creates a scan of the message in the range `place` of the file.
-    pub fn new(window: &'w Window, place: Range<u64>) -> Scan<'w> {
-        Scan(Forward::new(window, place))
+    /// Creates a scan of the message in `range` of the file.
+    pub fn new(window: &'w Window, range: Range<u64>) -> Scan<'w> {
+        Scan(Forward::new(window, range))
     }
 
     /// Returns the offset of the next field or number.

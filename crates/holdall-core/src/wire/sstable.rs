@@ -86,24 +86,24 @@ pub fn read(
     let mut end = 0;
     let index = whole(&index, footer.start, &mut budget)?;
     for (_, value) in entries(&block(window, &index)?, &mut budget)? {
-        let found = block_range(&mut Cursor::new(&value)).filter(|place| place.start >= end);
-        let Some(place) = found else {
+        let found = block_range(&mut Cursor::new(&value)).filter(|range| range.start >= end);
+        let Some(range) = found else {
             let message = "the blocks are not in ascending order";
             return Err(BROKEN.broken(message).at(index).into());
         };
-        let place = whole(&place, footer.start, &mut budget)?;
+        let range = whole(&range, footer.start, &mut budget)?;
         if blocks.is_empty() {
             let mut budget = Budget { left: limits.manifest_len };
-            look(&entries(&block(window, &place)?, &mut budget).map_err(|e| e.at(place.clone()))?)?;
+            look(&entries(&block(window, &range)?, &mut budget).map_err(|e| e.at(range.clone()))?)?;
         }
-        end = place.end;
-        blocks.push(place);
+        end = range.end;
+        blocks.push(range);
     }
     window.all(blocks.iter().cloned())?;
     let mut all: Vec<Entry> = Vec::new();
-    for place in blocks {
-        let found = entries(&block(window, &place)?, &mut budget);
-        let found = found.map_err(|e| e.at(place.clone()))?;
+    for range in blocks {
+        let found = entries(&block(window, &range)?, &mut budget);
+        let found = found.map_err(|e| e.at(range.clone()))?;
         let rises = |all: &[Entry]| all.is_sorted_by(|(a, _), (b, _)| a < b);
         let follows = match (all.last(), found.first()) {
             (Some((last, _)), Some((first, _))) => last < first,
@@ -112,7 +112,7 @@ pub fn read(
         if !rises(&found) || !follows {
             return Err(ORDER
                 .broken("a key is not greater than the previous one")
-                .at(place)
+                .at(range)
                 .into());
         }
         all.extend(found);
@@ -134,8 +134,8 @@ impl Budget {
 }
 
 /// Returns the range of a block including its trailer, which must end before `end`.
-fn whole(place: &Range<u64>, end: u64, budget: &mut Budget) -> Result<Range<u64>> {
-    let whole = place.start..place.end.saturating_add(TRAILER);
+fn whole(range: &Range<u64>, end: u64, budget: &mut Budget) -> Result<Range<u64>> {
+    let whole = range.start..range.end.saturating_add(TRAILER);
     if whole.end > end {
         let message =
             format!("a block ends at byte {}, after its table, which ends at {end}", whole.end);
@@ -149,10 +149,10 @@ fn whole(place: &Range<u64>, end: u64, budget: &mut Budget) -> Result<Range<u64>
 fn block(window: &Window, whole: &Range<u64>) -> Result<Bytes, Stop> {
     let bytes = window.bytes(whole.clone())?;
     let (body, crc) = bytes.split_last_chunk::<4>().unwrap_or((&[], &[0; 4]));
-    let said = unmasked(u32::from_le_bytes(*crc));
+    let expected = unmasked(u32::from_le_bytes(*crc));
     let found = crc32c(body);
-    if found != said {
-        let message = format!("the CRC-32C of a block is {found:08x}, expected {said:08x}");
+    if found != expected {
+        let message = format!("the CRC-32C of a block is {found:08x}, expected {expected:08x}");
         return Err(DIGEST.broken(message).at(whole.clone()).into());
     }
     match body.last() {

@@ -95,17 +95,17 @@ impl Walk {
     /// Returns an error of [`RULES`] if the archive is malformed, and [`Stop::Need`] if bytes are missing.
     pub fn go(&mut self, window: &Window, limits: &Limits) -> Result<(), Stop> {
         while self.at < window.len() {
-            let place = self.at..self.at.saturating_add(BLOCK);
-            if place.end > window.len() {
+            let range = self.at..self.at.saturating_add(BLOCK);
+            if range.end > window.len() {
                 let e = BOUNDS.broken("the archive ends inside a header");
                 return Err(e.at(self.at..window.len()).into());
             }
-            let block = window.bytes(place.clone())?;
+            let block = window.bytes(range.clone())?;
             // The archive ends with two blocks of zeros; padding may follow.
             if block.iter().all(|byte| *byte == 0) {
                 break;
             }
-            self.header(&block, place, window, limits)?;
+            self.header(&block, range, window, limits)?;
         }
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Walk {
     fn header(
         &mut self,
         block: &[u8],
-        place: Range<u64>,
+        range: Range<u64>,
         window: &Window,
         limits: &Limits,
     ) -> Result<(), Stop> {
@@ -122,7 +122,7 @@ impl Walk {
             let message = format!("the archive has more than {} headers", limits.files);
             return Err(TOO_MANY.broken(message).into());
         }
-        let header = Header::read(block).map_err(|e| e.at(place.clone()))?;
+        let header = Header::read(block).map_err(|e| e.at(range.clone()))?;
         let is_record = matches!(header.kind, b'L' | b'K' | b'x' | b'g');
         let len = match header.kind {
             // Links, devices and folders have no bytes, whatever their headers state.
@@ -130,36 +130,36 @@ impl Walk {
             _ if is_record => header.len,
             _ => self.next.len.unwrap_or(header.len),
         };
-        let end = place.end;
+        let end = range.end;
         let data = end.checked_add(len).map(|stop| end..stop).filter(|d| d.end <= window.len());
         let Some(data) = data else {
             let message = format!(
                 "a file of {len} bytes is incomplete: only {} are left",
                 window.len().saturating_sub(end)
             );
-            return Err(BOUNDS.broken(message).at(place).into());
+            return Err(BOUNDS.broken(message).at(range).into());
         };
         let after = data.end.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
         if is_record && len > limits.text_len {
             let message =
                 format!("a record of {len} bytes exceeds the limit of {}", limits.text_len);
             let raise = Remedy::RaiseLimit { limit: "text_len", at_least: Some(len) };
-            return Err(TOO_MANY.broken(message).with_remedy(raise).at(place).into());
+            return Err(TOO_MANY.broken(message).with_remedy(raise).at(range).into());
         }
         match header.kind {
             b'L' => self.next.name = Some(until_nul(&window.bytes(data)?).to_vec()),
-            b'x' => self.next.take_pax(&window.bytes(data)?).map_err(|e| e.at(place))?,
+            b'x' => self.next.take_pax(&window.bytes(data)?).map_err(|e| e.at(range))?,
             b'S' => {
-                return Err(SPARSE.broken("a file is stored as a sparse file").at(place).into());
+                return Err(SPARSE.broken("a file is stored as a sparse file").at(range).into());
             }
             b'0' | 0 | b'7' => {
                 let name = std::mem::take(&mut self.next).name.unwrap_or(header.name);
                 // Very old archives mark folders this way.
                 if !name.ends_with(b"/") {
-                    let name = checked(name).map_err(|e| e.at(place.clone()))?;
+                    let name = checked(name).map_err(|e| e.at(range.clone()))?;
                     if !self.names.insert(name.clone()) {
                         let message = format!("two files are named `{}`", name.shown());
-                        return Err(DUPLICATE_NAME.broken(message).at(place).into());
+                        return Err(DUPLICATE_NAME.broken(message).at(range).into());
                     }
                     self.members.push(Member { name, range: data });
                 }
@@ -232,10 +232,10 @@ impl Header {
         let found = block.iter().enumerate().fold(0u64, |sum, (at, byte)| {
             sum.saturating_add(if (148..156).contains(&at) { 32 } else { (*byte).into() })
         });
-        let said = number(sum)?;
-        if said != found {
+        let stored = number(sum)?;
+        if stored != found {
             return Err(
-                HEADER.broken(format!("the checksum of a header is {found}, expected {said}"))
+                HEADER.broken(format!("the checksum of a header is {found}, expected {stored}"))
             );
         }
         let mut full = match until_nul(prefix) {

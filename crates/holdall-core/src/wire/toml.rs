@@ -63,8 +63,8 @@ pub fn line(text: &str, at: usize) -> usize {
 fn broken(text: &str, e: &::toml::de::Error) -> Error {
     let line = line(text, e.span().map_or(0, |span| span.start));
     // The parser lists the expected tokens on further lines.
-    let said = e.message().lines().collect::<Vec<_>>().join("; ");
-    BROKEN.broken(format!("line {line}: {said}"))
+    let message = e.message().lines().collect::<Vec<_>>().join("; ");
+    BROKEN.broken(format!("line {line}: {message}"))
 }
 
 /// Returns the text, after checking its length, nesting and number of values.

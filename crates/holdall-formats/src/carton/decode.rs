@@ -51,14 +51,14 @@ pub fn decode_linked(
     let entry =
         |file: Option<&PackedFile>| file.and_then(|f| f.found).and_then(|at| directory.at(at));
     let wanted: Vec<Entry<'_>> = files.iter().filter_map(|file| entry(*file)).collect();
-    let mut places = directory.data_of_all(&wanted, window)?.into_iter();
+    let mut ranges = directory.data_of_all(&wanted, window)?.into_iter();
     for (row, file) in contents.tensors.iter().zip(files) {
         let entry = entry(file);
-        let place = match entry.and_then(|entry| Some((entry, places.next()?))) {
-            Some((entry, range)) => Some(StoredTensor::of_entry(entry, range)),
+        let stored = match entry.and_then(|entry| Some((entry, ranges.next()?))) {
+            Some((entry, range)) => Some(StoredTensor::from_entry(entry, range)),
             None => file.and_then(|file| StoredTensor::linked(file, linked)),
         };
-        tensor(&mut builder, row, file, place)?;
+        tensor(&mut builder, row, file, stored)?;
     }
     Ok(builder.finish()?)
 }
@@ -85,7 +85,7 @@ struct StoredTensor {
 }
 
 impl StoredTensor {
-    fn of_entry(entry: Entry<'_>, stored: Range<u64>) -> StoredTensor {
+    fn from_entry(entry: Entry<'_>, stored: Range<u64>) -> StoredTensor {
         StoredTensor {
             stored: stored.into(),
             encoding: entry.method().encoding(),
@@ -107,7 +107,7 @@ fn tensor(
     builder: &mut IndexBuilder,
     row: &TensorRow,
     file: Option<&PackedFile>,
-    place: Option<StoredTensor>,
+    stored: Option<StoredTensor>,
 ) -> Result<()> {
     let (ty, shape) = match &row.kind {
         TensorKind::Plain { ty, shape, .. } => (*ty, shape),
@@ -118,7 +118,7 @@ fn tensor(
             return Ok(());
         }
     };
-    let Some(StoredTensor { stored, encoding, len, crc32 }) = place else {
+    let Some(StoredTensor { stored, encoding, len, crc32 }) = stored else {
         builder.tensor(&row.name, shape, Layout::from_name(LINKED))?;
         let mut attributes = one("dtype", text(ty.as_str()));
         if let Some(sha256) = file.and_then(|file| file.sha256) {

@@ -1,6 +1,6 @@
 //! Carton packages as files of tensors. `holdall-package` defines the meaning of their texts.
 //!
-//! # What
+//! # Contents
 //! The tensors are those in a package's `tensor_data/`: numbers are dense, strings have the layout `strings`, and
 //! nested tensors the layout `nested`. A tensor whose file is only in `LINKS` has the layout `linked` and no
 //! components, unless the caller fetched the file ([`decode_linked`]). The attributes of the file are those in

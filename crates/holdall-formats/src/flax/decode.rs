@@ -67,7 +67,7 @@ struct Array {
 
 impl Array {
     fn element(&self) -> Result<Element> {
-        Element::of_dtype(&self.dtype).ok_or_else(|| {
+        Element::from_dtype(&self.dtype).ok_or_else(|| {
             ELEMENT_TYPE.broken(format!("unknown element type `{}`", self.dtype.shown()))
         })
     }
@@ -174,7 +174,7 @@ impl Walk<'_> {
             Item::Text(place) => {
                 let text = self.bytes(place.clone())?;
                 let text = String::from_utf8(text)
-                    .map_err(|_| BROKEN.broken("a text is not UTF-8").at(place))?;
+                    .map_err(|_| BROKEN.broken("a string is not UTF-8").at(place))?;
                 Value::Text(text)
             }
             Item::Bytes(place) => Value::Bytes(self.bytes(place)?),
@@ -186,32 +186,32 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn bytes(&mut self, place: Range<u64>) -> Result<Vec<u8>, Stop> {
-        let (len, most) = (place.end.saturating_sub(place.start), self.limits.text_len);
+    fn bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>, Stop> {
+        let (len, most) = (range.end.saturating_sub(range.start), self.limits.text_len);
         if len > most {
             let message = format!("a string of {len} bytes, at most {most} are allowed");
             let raise = Remedy::RaiseLimit { limit: "text_len", at_least: Some(len) };
-            return Err(TOO_MANY.broken(message).with_remedy(raise).at(place).into());
+            return Err(TOO_MANY.broken(message).with_remedy(raise).at(range).into());
         }
-        Ok(self.window.bytes(place)?.to_vec())
+        Ok(self.window.bytes(range)?.to_vec())
     }
 
-    fn complex(&mut self, place: Range<u64>) -> Result<Value, Stop> {
-        let mut scan = Scan::new(self.window, place.clone());
+    fn complex(&mut self, range: Range<u64>) -> Result<Value, Stop> {
+        let mut scan = Scan::new(self.window, range.clone());
         let is_pair = scan.next()? == Item::Array(2);
         let parts = if is_pair { Some((scan.next()?, scan.next()?)) } else { None };
         match parts {
             Some((Item::Float(re), Item::Float(im))) if scan.is_at_end() => {
                 Ok(Value::Array([re, im].map(Value::Float).to_vec()))
             }
-            _ => Err(ARRAY.broken("expected two floats for a complex number").at(place).into()),
+            _ => Err(ARRAY.broken("expected two floats for a complex number").at(range).into()),
         }
     }
 
-    /// Reads the header of the array at `place`.
-    fn array(&mut self, place: Range<u64>) -> Result<Array, Stop> {
-        let wrong = |what: &'static str| -> Stop { ARRAY.broken(what).at(place.clone()).into() };
-        let mut scan = Scan::new(self.window, place.clone());
+    /// Reads the header of the array at `range`.
+    fn array(&mut self, range: Range<u64>) -> Result<Array, Stop> {
+        let wrong = |what: &'static str| -> Stop { ARRAY.broken(what).at(range.clone()).into() };
+        let mut scan = Scan::new(self.window, range.clone());
         let (Item::Array(3), Item::Array(rank)) = (scan.next()?, scan.next()?) else {
             return Err(wrong("expected a list of a shape, a type and bytes"));
         };
@@ -227,8 +227,8 @@ impl Walk<'_> {
             }
         }
         let dtype = match scan.next()? {
-            Item::Text(place) | Item::Bytes(place) => {
-                String::from_utf8_lossy(&self.bytes(place)?).into_owned()
+            Item::Text(range) | Item::Bytes(range) => {
+                String::from_utf8_lossy(&self.bytes(range)?).into_owned()
             }
             _ => return Err(wrong("its type has no name")),
         };
@@ -305,13 +305,13 @@ impl Walk<'_> {
         let Some(first) = chunks.first() else { return Err(wrong("there are no chunks")) };
         let element = first.element();
         self.builder.tensor(name, &shape, Layout::Dense)?;
-        let Ok(of) = &element else {
+        let Ok(element_type) = &element else {
             for chunk in &chunks {
                 self.builder.claim(chunk.data.clone().into())?;
             }
             return Ok(self.stored(element, Extent::new(Extent::STATED, 0..0))?);
         };
-        match joined(&shape, of, &chunks) {
+        match joined(&shape, element_type, &chunks) {
             Ok(array) => {
                 let stored = self.builder.chunked(array)?;
                 self.stored(element, stored)?;
@@ -363,11 +363,11 @@ fn joined(shape: &[u64], element: &Element, chunks: &[Array]) -> Result<Chunked>
     let grid = Grid::cut(&[count], Vec::from([starts]), width)
         .ok_or_else(|| CHUNKS.broken("the chunks have too many elements"))?;
     let fill = vec![0; usize::try_from(width).unwrap_or(0)];
-    let place = |(number, chunk): (usize, &Array)| {
+    let chunk_at = |(number, chunk): (usize, &Array)| {
         let stored = chunk.data.clone().into();
-        Chunk { number: number as u64, stored, left_out: 0 }
+        Chunk { number: number as u64, stored, skipped_steps: 0 }
     };
-    let chunks = chunks.iter().enumerate().map(place).collect();
+    let chunks = chunks.iter().enumerate().map(chunk_at).collect();
     Chunked::new(grid, fill, Vec::new(), EdgeChunks::Filtered, chunks)
 }
 

@@ -1,6 +1,6 @@
 //! Flax files: trees of arrays in MessagePack.
 //!
-//! # What
+//! # Contents
 //! The files that `flax.serialization` writes: `msgpack_serialize` and `to_bytes`, and `flax_model.msgpack` on the
 //! Hugging Face hub. They contain nested maps or lists with arrays as leaves.
 //!

@@ -264,20 +264,24 @@ impl Decoder<'_> {
             }
             let start = head.cursor.position();
             let read = head.value(&mut left).ok_or_else(|| self.ends(head))?;
-            let (of, value) =
+            let (value_type, value) =
                 read.map_err(|e| e.within(format!("the value of `{}`", key.shown())))?;
             if key == ALIGN_KEY {
-                let found = match (&*of.name(), &value) {
+                let found = match (&*value_type.name(), &value) {
                     ("u32", value) => value.as_integer().and_then(|n| u64::try_from(n).ok()),
                     _ => None,
                 };
                 alignment = found.filter(|n| n.is_power_of_two()).ok_or_else(|| {
-                    let message = format!("the alignment is {} ({})", value.to_json(), of.name());
+                    let message =
+                        format!("the alignment is {} ({})", value.to_json(), value_type.name());
                     ALIGNMENT.broken(message).at(start..head.cursor.position())
                 })?;
             }
-            if Type::default_for(&value) != Some(of) {
-                types.push((Value::Text(key.to_owned()), Value::Text(of.name().into_owned())));
+            if Type::default_for(&value) != Some(value_type) {
+                types.push((
+                    Value::Text(key.to_owned()),
+                    Value::Text(value_type.name().into_owned()),
+                ));
             }
             all.push(key.to_owned(), value);
         }
@@ -381,7 +385,7 @@ impl Data {
         let byte_order = match element {
             _ if !self.is_big => Some(ByteOrder::Little),
             Element::Plain(_) | Element::Opaque(_) => Some(ByteOrder::Big),
-            Element::Blocks(of) => of.big_endian(),
+            Element::Blocks(block_type) => block_type.big_endian(),
         };
         match (element, byte_order) {
             (Element::Plain(dtype), Some(order)) => {
@@ -432,7 +436,7 @@ fn element(entry: &Entry<'_>, upto: Option<u64>, is_big: bool) -> Result<(Elemen
         Element::Plain(dtype) => {
             element_count(&entry.shape).and_then(|n| n.checked_mul(dtype.width()))
         }
-        Element::Blocks(of) => of.stored_len(&entry.shape),
+        Element::Blocks(block_type) => block_type.stored_len(&entry.shape),
         Element::Opaque(_) => upto,
     };
     let Some(count) = element_count(&entry.shape) else {
@@ -445,8 +449,8 @@ fn element(entry: &Entry<'_>, upto: Option<u64>, is_big: bool) -> Result<(Elemen
         None => {
             let shape = &*entry.shape;
             let message = match found {
-                Element::Blocks(of) => {
-                    format!("the rows of shape {shape:?} are not whole blocks of {of}")
+                Element::Blocks(block_type) => {
+                    format!("the rows of shape {shape:?} are not whole blocks of {block_type}")
                 }
                 Element::Plain(dtype) => format!("shape {shape:?} of {dtype} passes 2^63"),
                 Element::Opaque(id) => {

@@ -145,8 +145,13 @@ impl Encode for Encoder {
         self.slots.next_offset(end, tensor, component)
     }
 
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
-        self.slots.placed(tensor, component, &stored)
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()> {
+        self.slots.component_written(tensor, component, &stored)
     }
 
     /// Returns the padding of the last tensor.
@@ -170,8 +175,8 @@ fn pairs(
     align: Option<u64>,
 ) -> Result<(Vec<u8>, u64, u64)> {
     let (mut out, mut count) = (Vec::new(), 0u64);
-    let mut put = |key: &str, of: Type, value: &Value| {
-        write_pair(key, of, value, &mut out);
+    let mut put = |key: &str, value_type: Type, value: &Value| {
+        write_pair(key, value_type, value, &mut out);
         count = count.saturating_add(1);
     };
     let stated = attributes.get(ALIGN_KEY).and_then(stated);
@@ -186,10 +191,10 @@ fn pairs(
         if key == ALIGN_KEY {
             let value = Value::Integer(align.into());
             put(key, Type::default_for(&value).unwrap_or(Type::STRING), &value);
-        } else if let Some(of) =
+        } else if let Some(value_type) =
             Type::to_write(key, value, attributes).filter(|_| !key.is_empty() && !is_ours)
         {
-            put(key, of, value);
+            put(key, value_type, value);
         } else {
             others.push((key, value));
         }
@@ -215,8 +220,8 @@ fn element(tensor: &TensorSpec) -> Result<(u32, u64)> {
     };
     let found = match (&tensor.layout, data) {
         (Layout::Dense, Some(data)) => Some((Element::Plain(data.dtype), data)),
-        (Layout::Blocks(of), Some(data)) => Some((Element::Blocks(of), data)),
-        (other, Some(data)) => Element::by_layout(other).map(|of| (of, data)),
+        (Layout::Blocks(block_type), Some(data)) => Some((Element::Blocks(block_type), data)),
+        (other, Some(data)) => Element::by_layout(other).map(|block_type| (block_type, data)),
         _ => None,
     };
     let Some((element, data)) = found else {
@@ -230,11 +235,11 @@ fn element(tensor: &TensorSpec) -> Result<(u32, u64)> {
     };
     let id = element.id().filter(|_| data.logical_type.is_none());
     let Some(id) = id else {
-        let of = match &data.logical_type {
+        let type_name = match &data.logical_type {
             Some(t) => t.as_str().shown().to_string(),
             None => data.dtype.to_string(),
         };
-        return Err(ELEMENT_TYPE.broken(format!("GGUF has no elements of type {of}")));
+        return Err(ELEMENT_TYPE.broken(format!("GGUF has no elements of type {type_name}")));
     };
     if tensor.shape.len() > MAX_RANK {
         let e = FIT.broken(format!(
@@ -252,7 +257,7 @@ fn element(tensor: &TensorSpec) -> Result<(u32, u64)> {
         Element::Plain(dtype) => {
             holdall_core::model::stored_size(count(tensor), dtype, None).ok().flatten()
         }
-        Element::Blocks(of) => of.stored_len(&tensor.shape),
+        Element::Blocks(block_type) => block_type.stored_len(&tensor.shape),
         Element::Opaque(_) => Some(data.decoded_len),
     };
     if expected != Some(data.decoded_len) || data.dtype != element.dtype() {

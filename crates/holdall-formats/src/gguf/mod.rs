@@ -1,6 +1,6 @@
 //! GGUF, the file format of llama.cpp: key–values, then the descriptions of the tensors, then the data.
 //!
-//! # What
+//! # Contents
 //! Dense tensors and tensors in [blocks](holdall_core::layout::blocks), and key–values with everything that a runtime
 //! needs to know. The header comes first, so the start of a file is enough to read its index.
 //!
@@ -134,7 +134,7 @@ impl Element {
     fn id(self) -> Option<u32> {
         match self {
             Element::Plain(dtype) => PLAIN.iter().find(|(_, t)| *t == dtype).map(|(id, _)| *id),
-            Element::Blocks(of) => Some(of.id),
+            Element::Blocks(block_type) => Some(block_type.id),
             Element::Opaque(id) => Some(id),
         }
     }
@@ -149,7 +149,7 @@ impl Element {
     fn layout(self) -> Layout {
         match self {
             Element::Plain(_) => Layout::Dense,
-            Element::Blocks(of) => Layout::Blocks(of),
+            Element::Blocks(block_type) => Layout::Blocks(block_type),
             Element::Opaque(id) => Layout::Other(format!("{OPAQUE}{id}").into()),
         }
     }

@@ -25,9 +25,11 @@ pub(super) fn set_part(attributes: &mut Attributes, number: u16, count: u16, ten
         Some(Value::Map(types)) => types,
         _ => Vec::new(),
     };
-    for ((key, of), n) in KEYS.into_iter().zip([i32::from(number), i32::from(count), tensors]) {
+    for ((key, value_type), n) in
+        KEYS.into_iter().zip([i32::from(number), i32::from(count), tensors])
+    {
         attributes.push(key, Value::Integer(n.into()));
-        types.push((Value::Text(key.into()), Value::Text(of.into())));
+        types.push((Value::Text(key.into()), Value::Text(value_type.into())));
     }
     attributes.push(TYPES, Value::Map(types));
 }

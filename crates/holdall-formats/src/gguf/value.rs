@@ -209,8 +209,10 @@ impl<'a> Head<'a> {
     /// Reads the type of a key–value, and the number of items if it is an array.
     fn value_type(&mut self) -> Option<Result<(Type, u64)>> {
         let start = self.cursor.position();
-        let wrong = |number: u32, end: u64, of: &str| -> Error {
-            VALUE_TYPE.broken(format!("{number} is not a valid type of {of}")).at(start..end)
+        let wrong = |number: u32, end: u64, value_type: &str| -> Error {
+            VALUE_TYPE
+                .broken(format!("{number} is not a valid type of {value_type}"))
+                .at(start..end)
         };
         let number = self.u32()?;
         if number != Kind::ARRAY {
@@ -232,11 +234,11 @@ impl<'a> Head<'a> {
 
     /// Skips a value with its type.
     pub(super) fn skip_value(&mut self) -> Option<Result<()>> {
-        let (of, count) = match self.value_type()? {
+        let (value_type, count) = match self.value_type()? {
             Ok(found) => found,
             Err(e) => return Some(Err(e)),
         };
-        let (Type::One(kind) | Type::Array(kind)) = of;
+        let (Type::One(kind) | Type::Array(kind)) = value_type;
         if kind != Kind::STRING {
             self.cursor.take(count.checked_mul(kind.width() as u64)?)?;
             return Some(Ok(()));
@@ -251,11 +253,11 @@ impl<'a> Head<'a> {
 
     /// Reads a value with its type. `left` is the number of further values that are allowed.
     pub(super) fn value(&mut self, left: &mut u64) -> Option<Result<(Type, Value)>> {
-        let (of, count) = match self.value_type()? {
+        let (value_type, count) = match self.value_type()? {
             Ok(found) => found,
             Err(e) => return Some(Err(e)),
         };
-        let (Type::One(kind) | Type::Array(kind)) = of;
+        let (Type::One(kind) | Type::Array(kind)) = value_type;
         if count.saturating_mul(kind.width() as u64) > self.cursor.remaining() {
             return None;
         }
@@ -267,14 +269,14 @@ impl<'a> Head<'a> {
             }
         }
         let mut one = || self.single(kind);
-        let read = match of {
+        let read = match value_type {
             Type::One(_) => one()?,
             Type::Array(_) => {
                 // The bytes of all items are available.
                 (0..count).map(|_| one()).collect::<Option<Result<Vec<Value>>>>()?.map(Value::Array)
             }
         };
-        Some(read.map(|value| (of, value)))
+        Some(read.map(|value| (value_type, value)))
     }
 
     fn single(&mut self, kind: Kind) -> Option<Result<Value>> {
@@ -330,10 +332,10 @@ pub(super) fn write_string(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends a key–value. `of` must be a type that can hold the value.
-pub(super) fn write_pair(key: &str, of: Type, value: &Value, out: &mut Vec<u8>) {
+/// Appends a key–value. `value_type` must be a type that can hold the value.
+pub(super) fn write_pair(key: &str, value_type: Type, value: &Value, out: &mut Vec<u8>) {
     write_string(key.as_bytes(), out);
-    match (of, value) {
+    match (value_type, value) {
         (Type::Array(kind), Value::Array(items)) => {
             out.extend_from_slice(&Kind::ARRAY.to_le_bytes());
             out.extend_from_slice(&kind.0.to_le_bytes());

@@ -93,7 +93,8 @@ pub(super) fn attributes(
     }
     let mut heaps = Heaps::default();
     let sound = parsed.iter().filter_map(|(_, found)| found.as_ref().ok());
-    let all: Vec<(&Datatype, &[u8])> = sound.map(|found| (&found.of, &*found.bytes)).collect();
+    let all: Vec<(&Datatype, &[u8])> =
+        sound.map(|found| (&found.datatype, &*found.bytes)).collect();
     heaps.load(reader, &all)?;
     let (heaps, paths) = (Arc::new(heaps), Paths::default());
     let mut out = Vec::new();
@@ -102,7 +103,7 @@ pub(super) fn attributes(
         let (value, later) = match found {
             Ok(parsed) => {
                 let value = parsed.value(&values, budget).map_err(|e| named(e, &name))?;
-                let has_references = parsed.of.has_references();
+                let has_references = parsed.datatype.has_references();
                 let later = has_references.then(|| Later { parsed, heaps: heaps.clone() });
                 (value, later)
             }
@@ -153,7 +154,7 @@ fn dense(reader: &Reader<'_>, info: &Message) -> Result<Vec<Message>, Stop> {
 
 /// A parsed attribute. Its strings may be in the global heap.
 struct Parsed {
-    of: Datatype,
+    datatype: Datatype,
     shape: Option<Vec<u64>>,
     count: u64,
     bytes: Bytes,
@@ -165,7 +166,7 @@ fn parse(reader: &Reader<'_>, message: &Message, called: &mut String) -> Result<
     let message = &message.own(reader)?;
     let at = message.at;
     let body = &message.body;
-    let (version, flags, name, of, space, data) =
+    let (version, flags, name, datatype, space, data) =
         reader.read(at, "an attribute", body, |cursor| {
             let (version, flags) = (cursor.u8()?, cursor.u8()?);
             let lens = [cursor.u16_le()?, cursor.u16_le()?, cursor.u16_le()?];
@@ -176,10 +177,10 @@ fn parse(reader: &Reader<'_>, message: &Message, called: &mut String) -> Result<
                 cursor.take(if version < 2 { len.next_multiple_of(8) } else { len })?;
                 Some(slice(body, from..from.saturating_add(len)))
             };
-            let [name, of, space] = lens;
-            let (name, of, space) = (next(name)?, next(of)?, next(space)?);
+            let [name, datatype, space] = lens;
+            let (name, datatype, space) = (next(name)?, next(datatype)?, next(space)?);
             let data = slice(body, cursor.position()..body.len() as u64);
-            Some((version, flags, name, of, space, data))
+            Some((version, flags, name, datatype, space, data))
         })?;
     if !(1..=3).contains(&version) {
         return Err(VERSION.broken(format!("an attribute of version {version}")).into());
@@ -192,22 +193,22 @@ fn parse(reader: &Reader<'_>, message: &Message, called: &mut String) -> Result<
         true => message.shared(reader, kind, &body).map(|message| message.body),
         false => Ok(body),
     };
-    let of = Datatype::read(reader, at, &own(1, kind::DATATYPE, of)?)?;
+    let datatype = Datatype::read(reader, at, &own(1, kind::DATATYPE, datatype)?)?;
     let space = Dataspace::read(reader, at, &own(2, kind::DATASPACE, space)?)?;
     let count = space.count();
-    let len = count.and_then(|count| count.checked_mul(of.size.into()));
+    let len = count.and_then(|count| count.checked_mul(datatype.size.into()));
     let (Some(count), Some(len)) = (count, len.filter(|len| *len <= data.len() as u64)) else {
         let message = format!("some values of the attribute `{}` are missing", called.shown());
         return Err(reader.broken(at, message).into());
     };
     let bytes = slice(&data, 0..len);
-    Ok(Parsed { of, shape: space.shape, count, bytes, at })
+    Ok(Parsed { datatype, shape: space.shape, count, bytes, at })
 }
 
 impl Parsed {
     /// Returns the bytes of each value.
     fn each(&self) -> impl Iterator<Item = &[u8]> {
-        let size = usize::try_from(self.of.size).unwrap_or(usize::MAX).max(1);
+        let size = usize::try_from(self.datatype.size).unwrap_or(usize::MAX).max(1);
         self.bytes.chunks_exact(size)
     }
 
@@ -219,9 +220,11 @@ impl Parsed {
         };
         budget.take(reader, self.count.saturating_add(1))?;
         // Values of 0 bytes are empty strings.
-        let all = match self.of.size {
+        let all = match self.datatype.size {
             0 => Ok((0..self.count).map(|_| Value::Text(String::new())).collect()),
-            _ => values.list(&self.of, self.each(), budget).map_err(|e| self.located(reader, e))?,
+            _ => values
+                .list(&self.datatype, self.each(), budget)
+                .map_err(|e| self.located(reader, e))?,
         };
         Ok(all.map(|all| nested(all, shape)))
     }
@@ -266,13 +269,13 @@ impl Values<'_, '_> {
     /// Reads values of one type; returns a description of the type if they cannot be values.
     fn list<'b>(
         &self,
-        of: &Datatype,
+        datatype: &Datatype,
         all: impl Iterator<Item = &'b [u8]>,
         budget: &mut Budget,
     ) -> Result<Result<Vec<Value>, String>> {
         let mut values = Vec::new();
         for bytes in all {
-            match self.one(of, bytes, budget)? {
+            match self.one(datatype, bytes, budget)? {
                 Ok(value) => values.push(value),
                 Err(what) => return Ok(Err(what)),
             }
@@ -283,15 +286,17 @@ impl Values<'_, '_> {
     /// Reads a value.
     fn one(
         &self,
-        of: &Datatype,
+        datatype: &Datatype,
         bytes: &[u8],
         budget: &mut Budget,
     ) -> Result<Result<Value, String>> {
         budget.take_bytes(self.reader, bytes.len() as u64)?;
-        let items =
-            |bytes: usize, of: &Datatype| (bytes as u64).checked_div(of.size.into()).unwrap_or(0);
-        let size = |of: &Datatype| usize::try_from(of.size).unwrap_or(usize::MAX).max(1);
-        Ok(Ok(match &of.kind {
+        let items = |bytes: usize, datatype: &Datatype| {
+            (bytes as u64).checked_div(datatype.size.into()).unwrap_or(0)
+        };
+        let size =
+            |datatype: &Datatype| usize::try_from(datatype.size).unwrap_or(usize::MAX).max(1);
+        Ok(Ok(match &datatype.kind {
             Kind::Number(number) => numeric(number, bytes),
             Kind::Enum(base, names) => match (&base.kind, is_bool(base, names)) {
                 (_, true) => Value::Bool(bytes.first().is_some_and(|byte| *byte != 0)),
@@ -307,28 +312,30 @@ impl Values<'_, '_> {
                 text(trimmed)
             }
             Kind::Opaque(_) => Value::Bytes(bytes.to_vec()),
-            Kind::Array(_, of) if matches!(of.kind, Kind::Array(..)) => {
+            Kind::Array(_, datatype) if matches!(datatype.kind, Kind::Array(..)) => {
                 return Ok(Err("arrays of arrays".to_owned()));
             }
-            Kind::Array(dims, of) => {
-                budget.take(self.reader, items(bytes.len(), of))?;
-                match self.list(of, bytes.chunks_exact(size(of)), budget)? {
+            Kind::Array(dims, datatype) => {
+                budget.take(self.reader, items(bytes.len(), datatype))?;
+                match self.list(datatype, bytes.chunks_exact(size(datatype)), budget)? {
                     Ok(values) => nested(values, dims),
                     Err(what) => return Ok(Err(what)),
                 }
             }
             Kind::VarText | Kind::Var(_) => {
-                let width = match &of.kind {
-                    Kind::Var(of) => of.size.into(),
+                let width = match &datatype.kind {
+                    Kind::Var(datatype) => datatype.size.into(),
                     _ => 1,
                 };
                 let missing = || self.reader.broken(0, "a value is missing from the heap");
                 let found = Located::read(self.reader, bytes).ok_or_else(missing)?;
                 let found = self.heaps.get(found, width).ok_or_else(missing)?;
                 budget.take_bytes(self.reader, found.len() as u64)?;
-                let Kind::Var(of) = &of.kind else { return Ok(Ok(text(ended(&found)))) };
-                budget.take(self.reader, items(found.len(), of))?;
-                match self.list(of, found.chunks_exact(size(of)), budget)? {
+                let Kind::Var(datatype) = &datatype.kind else {
+                    return Ok(Ok(text(ended(&found))));
+                };
+                budget.take(self.reader, items(found.len(), datatype))?;
+                match self.list(datatype, found.chunks_exact(size(datatype)), budget)? {
                     Ok(values) => Value::Array(values),
                     Err(what) => return Ok(Err(what)),
                 }
@@ -342,12 +349,12 @@ impl Values<'_, '_> {
                 budget.take(self.reader, members.len() as u64)?;
                 let (mut pairs, mut names) = (Vec::new(), HashSet::default());
                 for member in members {
-                    let own = part(bytes, member.at, member.of.size);
+                    let own = part(bytes, member.at, member.datatype.size);
                     let outside = || self.reader.broken(0, "a member lies outside of its record");
                     if !names.insert(member.name.as_str()) {
                         return Ok(Err("records with two members of one name".to_owned()));
                     }
-                    match self.one(&member.of, own.ok_or_else(outside)?, budget)? {
+                    match self.one(&member.datatype, own.ok_or_else(outside)?, budget)? {
                         Ok(value) => pairs.push((Value::Text(member.name.clone()), value)),
                         Err(what) => return Ok(Err(what)),
                     }

@@ -49,8 +49,8 @@ impl Message {
     }
 
     /// Reserves space in the body for an address.
-    pub(super) fn push_address(&mut self, of: Target) {
-        self.missing.push((self.body.len(), of));
+    pub(super) fn push_address(&mut self, target: Target) {
+        self.missing.push((self.body.len(), target));
         self.push(&NOWHERE.to_le_bytes());
     }
 
@@ -92,8 +92,9 @@ impl Blocks {
             content.extend_from_slice(&len.to_le_bytes());
             content.extend_from_slice(&[flags, 0, 0, 0]);
             let start = self.bytes.len().saturating_add(HEADER_LEN).saturating_add(content.len());
-            let places = missing.into_iter().map(|(at, of)| (start.saturating_add(at), of));
-            self.missing.extend(places);
+            let addresses =
+                missing.into_iter().map(|(at, target)| (start.saturating_add(at), target));
+            self.missing.extend(addresses);
             content.extend_from_slice(&body);
         }
         let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
@@ -148,7 +149,7 @@ impl Blocks {
         let mut height = 0u8;
         loop {
             let start = self.bytes.len() as u64;
-            let place = |node: usize| {
+            let address_of = |node: usize| {
                 let len = (node as u64).saturating_mul(NODE_LEN as u64);
                 start.saturating_add(len)
             };
@@ -159,9 +160,9 @@ impl Blocks {
             let (mut above, mut key) = (Vec::new(), 0u64);
             for (number, node) in nodes.iter().enumerate() {
                 let count = u16::try_from(node.len()).unwrap_or(u16::MAX);
-                let left = number.checked_sub(1).map_or(NOWHERE, place);
+                let left = number.checked_sub(1).map_or(NOWHERE, address_of);
                 let right = number.saturating_add(1);
-                let right = if right < nodes.len() { place(right) } else { NOWHERE };
+                let right = if right < nodes.len() { address_of(right) } else { NOWHERE };
                 self.bytes.extend_from_slice(b"TREE\0");
                 self.bytes.push(height);
                 self.bytes.extend_from_slice(&count.to_le_bytes());
@@ -170,9 +171,10 @@ impl Blocks {
                     self.numbers([*at, *last]);
                     key = *last;
                 }
-                let end = usize::try_from(place(number.saturating_add(1))).unwrap_or(usize::MAX);
+                let end =
+                    usize::try_from(address_of(number.saturating_add(1))).unwrap_or(usize::MAX);
                 self.bytes.resize(end, 0);
-                above.push((place(number), key));
+                above.push((address_of(number), key));
             }
             match above.as_slice() {
                 [(root, _)] => return *root,
@@ -184,13 +186,13 @@ impl Blocks {
 
     /// Writes the collections. After that, only addresses of data are missing. Returns the length of all blocks.
     pub(super) fn texts(&mut self, texts: Texts) -> u64 {
-        let mut places = Vec::new();
+        let mut addresses = Vec::new();
         for collection in texts.finish() {
-            places.push(self.bytes.len() as u64);
+            addresses.push(self.bytes.len() as u64);
             self.bytes.extend_from_slice(&collection);
         }
-        self.fill(|of| match of {
-            Target::Texts(number) => places.get(number).copied(),
+        self.fill(|target| match target {
+            Target::Texts(number) => addresses.get(number).copied(),
             Target::Data(_) => None,
         });
         self.bytes.len() as u64
@@ -199,9 +201,9 @@ impl Blocks {
     /// Writes the addresses of targets that are known now.
     fn fill(&mut self, known: impl Fn(Target) -> Option<u64>) {
         let bytes = &mut self.bytes;
-        self.missing.retain(|(at, of)| {
+        self.missing.retain(|(at, target)| {
             let room = bytes.get_mut(*at..).and_then(<[u8]>::first_chunk_mut::<8>);
-            match (known(*of), room) {
+            match (known(*target), room) {
                 (Some(address), Some(room)) => {
                     *room = address.to_le_bytes();
                     false
@@ -213,7 +215,7 @@ impl Blocks {
 
     /// Returns all bytes before the data, for a file of `end` bytes.
     pub(super) fn finish(mut self, root: &Group, end: u64, data: &[u64]) -> Vec<u8> {
-        self.fill(|of| match of {
+        self.fill(|target| match target {
             Target::Data(tensor) => data.get(tensor).copied(),
             Target::Texts(_) => None,
         });

@@ -9,10 +9,10 @@ use holdall_core::read::{Chunk, Grid};
 use holdall_core::window::Stop;
 use holdall_core::wire::cursor::Cursor;
 
-/// Types of trees with chunks: version 1, and version 2 without and with filters.
-const CHUNKS: u8 = 1;
-const PLAIN: u8 = 10;
-const FILTERED: u8 = 11;
+/// Types of B-trees of chunks: version 1, and version 2 without and with filters.
+const V1_CHUNKS: u8 = 1;
+const V2_CHUNKS: u8 = 10;
+const V2_FILTERED_CHUNKS: u8 = 11;
 
 /// The type of index of a dataset's chunks.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub(super) enum Index {
     FixedArray,
     ExtensibleArray,
     /// A B-tree of version 2.
-    SecondTree,
+    BTreeV2,
 }
 
 /// The description of a dataset in chunks.
@@ -34,7 +34,7 @@ pub(super) struct ChunkedDataset<'a> {
     pub(super) grid: &'a Grid,
     pub(super) chunk: &'a [u64],
     /// The maximum size of each dimension; `u64::MAX` if it is unlimited.
-    pub(super) most: &'a [u64],
+    pub(super) max_shape: &'a [u64],
     pub(super) has_filters: bool,
 }
 
@@ -43,7 +43,7 @@ struct Entry {
     at: u64,
     /// The stored length in bytes; `None` if it is that of an unfiltered chunk.
     len: Option<u64>,
-    left_out: u32,
+    filter_mask: u32,
 }
 
 impl ChunkedDataset<'_> {
@@ -57,49 +57,57 @@ impl ChunkedDataset<'_> {
         let mut out = Vec::new();
         match index {
             Index::Tree => self.tree(reader, at, &mut out)?,
-            Index::Single(of) => {
-                let entry =
-                    Entry { at, len: of.map(|(len, _)| len), left_out: of.map_or(0, |of| of.1) };
+            Index::Single(single) => {
+                let entry = Entry {
+                    at,
+                    len: single.map(|(len, _)| len),
+                    filter_mask: single.map_or(0, |single| single.1),
+                };
                 self.add(reader, Some(0), entry, &mut out)?;
             }
             Index::Implicit => {
-                let bound = self.bound()?;
+                let bounded_grid = self.bounded_grid()?;
                 let len = self.grid.chunk_len();
                 // The number of chunks that the file has space for, however many the shape has.
-                let room = reader.end.saturating_sub(reader.base).checked_div(len).unwrap_or(0);
-                for number in 0..bound.count().min(room.saturating_add(1)) {
-                    let Some(own) = self.number(bound.coordinates(number)) else { continue };
+                let capacity = reader.end.saturating_sub(reader.base).checked_div(len).unwrap_or(0);
+                for number in 0..bounded_grid.count().min(capacity.saturating_add(1)) {
+                    let Some(own) = self.number(bounded_grid.coordinates(number)) else { continue };
                     let at = number.checked_mul(len).and_then(|n| n.checked_add(at));
-                    let at = at.ok_or_else(|| self.outside())?;
-                    self.add(reader, Some(own), Entry { at, len: None, left_out: 0 }, &mut out)?;
+                    let at = at.ok_or_else(|| self.too_many_chunks())?;
+                    self.add(reader, Some(own), Entry { at, len: None, filter_mask: 0 }, &mut out)?;
                 }
             }
             Index::FixedArray => {
-                let bound = self.bound()?;
+                let bounded_grid = self.bounded_grid()?;
                 for (number, entry) in self.fixed_array(reader, at)? {
-                    self.add(reader, self.number(bound.coordinates(number)), entry, &mut out)?;
+                    self.add(
+                        reader,
+                        self.number(bounded_grid.coordinates(number)),
+                        entry,
+                        &mut out,
+                    )?;
                 }
             }
             Index::ExtensibleArray => {
-                let (bound, free) = self.free_bound()?;
+                let (bounded_grid, unlimited) = self.unlimited_grid()?;
                 for (number, entry) in self.extensible_array(reader, at)? {
-                    let mut place = bound.coordinates(number);
+                    let mut coordinates = bounded_grid.coordinates(number);
                     // The index has the unlimited dimension first.
-                    if let Some(first) = place.first().copied() {
-                        place.remove(0);
-                        place.insert(free.min(place.len()), first);
+                    if let Some(first) = coordinates.first().copied() {
+                        coordinates.remove(0);
+                        coordinates.insert(unlimited.min(coordinates.len()), first);
                     }
-                    self.add(reader, self.number(place), entry, &mut out)?;
+                    self.add(reader, self.number(coordinates), entry, &mut out)?;
                 }
             }
-            Index::SecondTree => self.second_tree(reader, at, &mut out)?,
+            Index::BTreeV2 => self.second_tree(reader, at, &mut out)?,
         }
         Ok(out)
     }
 
     /// Returns the number of a chunk in the grid; `None` if the chunk is outside of the dataset's present shape.
-    fn number(&self, place: Vec<u64>) -> Option<u64> {
-        self.grid.number(&place)
+    fn number(&self, coordinates: Vec<u64>) -> Option<u64> {
+        self.grid.number(&coordinates)
     }
 
     /// Adds a chunk, if it is inside the dataset.
@@ -113,12 +121,12 @@ impl ChunkedDataset<'_> {
         let Some(number) = number else { return Ok(()) };
         let len = entry.len.unwrap_or_else(|| self.grid.chunk_len());
         let stored = reader.locate(entry.at, len)?;
-        out.push(Chunk { number, stored: stored.into(), left_out: entry.left_out });
+        out.push(Chunk { number, stored: stored.into(), skipped_steps: entry.filter_mask });
         Ok(())
     }
 
     #[cold]
-    fn outside(&self) -> Error {
+    fn too_many_chunks(&self) -> Error {
         CHUNK.broken("an index has more chunks than the dataset can have")
     }
 
@@ -126,20 +134,20 @@ impl ChunkedDataset<'_> {
         let rank = self.chunk.len() as u64;
         let key_len = rank.saturating_add(1).saturating_mul(8).saturating_add(8);
         // The stored length and the filter mask come before the offsets.
-        let place = |key: &Bytes| {
+        let coordinates = |key: &Bytes| {
             let mut cursor = Cursor::new(key);
             cursor.take(8);
             (0..=rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()
         };
-        let compare = |a: &Bytes, b: &Bytes| place(a).cmp(&place(b));
+        let compare = |a: &Bytes, b: &Bytes| coordinates(a).cmp(&coordinates(b));
         let keys = tree::Keys { len: key_len, compare: Some(&compare) };
-        for (key, address) in tree::first(reader, at, CHUNKS, &keys)? {
-            let (len, left_out, offsets, element) =
+        for (key, address) in tree::first(reader, at, V1_CHUNKS, &keys)? {
+            let (len, filter_mask, offsets, element) =
                 reader.read(at, "a chunk's key", &key, |cursor| {
-                    let (len, left_out) = (cursor.u32_le()?, cursor.u32_le()?);
+                    let (len, filter_mask) = (cursor.u32_le()?, cursor.u32_le()?);
                     let offsets =
                         (0..rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()?;
-                    Some((len, left_out, offsets, cursor.u64_le()?))
+                    Some((len, filter_mask, offsets, cursor.u64_le()?))
                 })?;
             let wrong = |message: String| -> Result<Stop> {
                 Ok(CHUNK.broken(message).at(reader.locate(at, 0)?).into())
@@ -165,7 +173,7 @@ impl ChunkedDataset<'_> {
                 let message = format!("the chunk at {offsets:?} lies outside of the dataset");
                 return Err(wrong(message)?);
             };
-            let entry = Entry { at: address, len: Some(len.into()), left_out };
+            let entry = Entry { at: address, len: Some(len.into()), filter_mask };
             self.add(reader, Some(number), entry, out)?;
         }
         Ok(())
@@ -173,25 +181,26 @@ impl ChunkedDataset<'_> {
 
     fn second_tree(&self, reader: &Reader<'_>, at: u64, out: &mut Vec<Chunk>) -> Result<(), Stop> {
         let rank = self.chunk.len() as u64;
-        let kind = if self.has_filters { FILTERED } else { PLAIN };
-        let places = rank.saturating_mul(8);
+        let kind = if self.has_filters { V2_FILTERED_CHUNKS } else { V2_CHUNKS };
+        let coordinates_len = rank.saturating_mul(8);
         // The position of the chunk comes last.
-        let place = |record: &Bytes| {
+        let coordinates = |record: &Bytes| {
             let mut cursor = Cursor::new(record);
-            cursor.take((record.len() as u64).saturating_sub(places));
+            cursor.take((record.len() as u64).saturating_sub(coordinates_len));
             (0..rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()
         };
-        let compare = |a: &Bytes, b: &Bytes| place(a).cmp(&place(b));
+        let compare = |a: &Bytes, b: &Bytes| coordinates(a).cmp(&coordinates(b));
         for record in tree::second(reader, at, kind, Some(&compare))? {
-            let entry_len = (record.len() as u64).saturating_sub(places);
-            let (entry, place) = reader.read(at, "a chunk's record", &record, |cursor| {
+            let entry_len = (record.len() as u64).saturating_sub(coordinates_len);
+            let (entry, coordinates) = reader.read(at, "a chunk's record", &record, |cursor| {
                 let entry = self.entry(reader, cursor, entry_len)?;
-                let place = (0..rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()?;
-                Some((entry, place))
+                let coordinates =
+                    (0..rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()?;
+                Some((entry, coordinates))
             })?;
             let Some(entry) = entry else { continue };
-            let Some(number) = self.number(place.clone()) else {
-                let message = format!("chunk {place:?} lies outside of the dataset");
+            let Some(number) = self.number(coordinates.clone()) else {
+                let message = format!("chunk {coordinates:?} lies outside of the dataset");
                 return Err(CHUNK.broken(message).at(reader.locate(at, 0)?).into());
             };
             self.add(reader, Some(number), entry, out)?;
@@ -208,12 +217,12 @@ impl ChunkedDataset<'_> {
     ) -> Option<Option<Entry>> {
         let at = reader.address(cursor)?;
         if !self.has_filters {
-            return Some(at.map(|at| Entry { at, len: None, left_out: 0 }));
+            return Some(at.map(|at| Entry { at, len: None, filter_mask: 0 }));
         }
         let len = len.checked_sub(u64::from(reader.offset).saturating_add(4))?;
         let len = little(cursor.take(len)?)?;
-        let left_out = cursor.u32_le()?;
-        Some(at.map(|at| Entry { at, len: Some(len), left_out }))
+        let filter_mask = cursor.u32_le()?;
+        Some(at.map(|at| Entry { at, len: Some(len), filter_mask }))
     }
 
     /// Reads consecutive entries, the first of which is number `first`.
@@ -248,7 +257,7 @@ impl ChunkedDataset<'_> {
             Some((version, entry_len, page_bits, reader.length(cursor)?, reader.address(cursor)?))
         })?;
         let (version, entry_len, page_bits, count, block) = read;
-        self.known(version)?;
+        self.check_version(version)?;
         let (Some(block), len) = (block, u64::from(entry_len)) else { return Ok(Vec::new()) };
         let page = 1u64.checked_shl(page_bits.into()).unwrap_or(u64::MAX);
         let prefix = u64::from(reader.offset).saturating_add(6);
@@ -272,15 +281,16 @@ impl ChunkedDataset<'_> {
         // All pages except the last have the same length.
         let step = page.saturating_mul(len).saturating_add(4);
         let start = block.saturating_add(head_len);
-        let place = |number: u64| start.saturating_add(number.saturating_mul(step));
+        let page_address = |number: u64| start.saturating_add(number.saturating_mul(step));
         let page_len = |count: u64| count.saturating_mul(len).saturating_add(4);
-        reader.ask(wanted.iter().map(|(number, count)| (place(*number), page_len(*count))))?;
+        reader
+            .ask(wanted.iter().map(|(number, count)| (page_address(*number), page_len(*count))))?;
         let found = each(wanted, |(number, count)| {
-            page_of(reader, place(number), page_len(count)).map(|bytes| (number, bytes))
+            read_page(reader, page_address(number), page_len(count)).map(|bytes| (number, bytes))
         })?;
         for (number, bytes) in found {
             let first = number.saturating_mul(page);
-            self.entries(reader, place(number), &bytes, first, len, &mut out)?;
+            self.entries(reader, page_address(number), &bytes, first, len, &mut out)?;
         }
         Ok(out)
     }
@@ -300,20 +310,21 @@ impl ChunkedDataset<'_> {
             Some((fields, count, reader.address(cursor)?))
         })?;
         let [version, _, entry_len, bits, own, least, pointers, page_bits] = fields;
-        self.known(version)?;
+        self.check_version(version)?;
         let Some(block) = block else { return Ok(Vec::new()) };
         let (len, least, pointers) = (u64::from(entry_len), u64::from(least), u64::from(pointers));
         let own = u64::from(own);
-        let is_odd =
+        let is_invalid =
             !least.is_power_of_two() || !pointers.is_power_of_two() || bits > 64 || len == 0;
-        if is_odd || u64::from(bits) < u64::from(least.max(1).ilog2()) {
+        if is_invalid || u64::from(bits) < u64::from(least.max(1).ilog2()) {
             return Err(reader.broken(at, "an extensible array with invalid parameters").into());
         }
         // Groups of blocks: from group to group, alternately, the number of blocks and the entries of each double.
         let groups = u64::from(bits).saturating_sub(least.ilog2().into()).saturating_add(1);
         let direct = u64::from(pointers.ilog2()).saturating_mul(2).min(groups);
-        let blocks_of = |group: u64| power(group / 2);
-        let entries_of = |group: u64| power(group.saturating_add(1) / 2).saturating_mul(least);
+        let blocks_of = |group: u64| power_of_two(group / 2);
+        let entries_of =
+            |group: u64| power_of_two(group.saturating_add(1) / 2).saturating_mul(least);
         let block_count = pointers.saturating_sub(1).saturating_mul(2);
         let group_count = groups.saturating_sub(direct);
         let prefix = u64::from(reader.offset).saturating_add(6);
@@ -368,7 +379,7 @@ impl ChunkedDataset<'_> {
         let prefix = prefix.saturating_add(place_len);
         let found = each(later, |(at, number, each, first)| {
             let bits_len = match each > page {
-                true => pages_of(each, page).div_ceil(8),
+                true => page_count(each, page).div_ceil(8),
                 false => 0,
             };
             let all_bits = number.saturating_mul(bits_len);
@@ -404,7 +415,7 @@ impl ChunkedDataset<'_> {
             }
             let start = at.saturating_add(prefix).saturating_add(4);
             let Some(bits) = bits else { continue };
-            for number in 0..pages_of(entries, page) {
+            for number in 0..page_count(entries, page) {
                 if is_set(&bits, number) {
                     let at = start.saturating_add(number.saturating_mul(page_len));
                     let first = first.saturating_add(number.saturating_mul(page));
@@ -419,7 +430,7 @@ impl ChunkedDataset<'_> {
                     let bytes = reader.block(at, whole, b"EADB")?;
                     slice(&bytes, prefix.saturating_sub(4)..bytes.len() as u64)
                 }
-                false => page_of(reader, at, whole)?,
+                false => read_page(reader, at, whole)?,
             };
             Ok((at, first, bytes))
         })?;
@@ -430,42 +441,43 @@ impl ChunkedDataset<'_> {
         Ok(out)
     }
 
-    fn known(&self, version: u8) -> Result<()> {
+    fn check_version(&self, version: u8) -> Result<()> {
         match version {
             0 => Ok(()),
-            _ => Err(VERSION.broken(format!("an index of chunks of version {version}"))),
+            _ => Err(VERSION
+                .broken(format!("expected version 0 of the index of chunks, found {version}"))),
         }
     }
 
-    /// Returns the numbering of chunks, for a dataset with limited dimensions.
-    fn bound(&self) -> Result<Cells> {
-        let most = self.most.iter().zip(self.chunk);
+    /// Returns the grid of chunks of a dataset whose dimensions are all limited.
+    fn bounded_grid(&self) -> Result<ChunkGrid> {
+        let most = self.max_shape.iter().zip(self.chunk);
         let cells = most.map(|(most, chunk)| most.div_ceil(*chunk));
-        Cells::new(cells.collect()).ok_or_else(|| self.outside())
+        ChunkGrid::new(cells.collect()).ok_or_else(|| self.too_many_chunks())
     }
 
-    /// Returns the numbering of chunks with the unlimited dimension first, and which dimension that is.
-    fn free_bound(&self) -> Result<(Cells, usize)> {
-        let free = self.most.iter().position(|most| *most == u64::MAX).unwrap_or(0);
-        let most = self.most.iter().zip(self.chunk);
+    /// Returns the grid of chunks with the unlimited dimension moved to the front, and the index of that dimension.
+    fn unlimited_grid(&self) -> Result<(ChunkGrid, usize)> {
+        let unlimited = self.max_shape.iter().position(|most| *most == u64::MAX).unwrap_or(0);
+        let most = self.max_shape.iter().zip(self.chunk);
         let mut cells: Vec<u64> = most.map(|(most, chunk)| most.div_ceil(*chunk)).collect();
-        if free < cells.len() {
-            cells.remove(free);
+        if unlimited < cells.len() {
+            cells.remove(unlimited);
         }
         // The size of the first dimension does not affect the numbering.
         cells.insert(0, 1);
-        let cells = Cells::new(cells).ok_or_else(|| self.outside())?;
-        Ok((cells, free))
+        let cells = ChunkGrid::new(cells).ok_or_else(|| self.too_many_chunks())?;
+        Ok((cells, unlimited))
     }
 }
 
-/// The number of chunks in each dimension, by which chunks are numbered.
-struct Cells(Vec<u64>);
+/// The number of chunks in each dimension. Chunks are numbered in row-major order.
+struct ChunkGrid(Vec<u64>);
 
-impl Cells {
-    fn new(cells: Vec<u64>) -> Option<Cells> {
+impl ChunkGrid {
+    fn new(cells: Vec<u64>) -> Option<ChunkGrid> {
         cells.iter().try_fold(1u64, |n, cells| n.checked_mul(*cells))?;
-        Some(Cells(cells))
+        Some(ChunkGrid(cells))
     }
 
     fn count(&self) -> u64 {
@@ -475,23 +487,23 @@ impl Cells {
     /// Returns the position of a chunk by its number. The first dimension is unlimited.
     fn coordinates(&self, number: u64) -> Vec<u64> {
         let mut rest = number;
-        let mut place: Vec<u64> = Vec::with_capacity(self.0.len());
+        let mut coordinates: Vec<u64> = Vec::with_capacity(self.0.len());
         for (at, cells) in self.0.iter().enumerate().rev() {
             match at {
-                0 => place.push(rest),
+                0 => coordinates.push(rest),
                 _ => {
-                    place.push(rest.checked_rem(*cells).unwrap_or(0));
+                    coordinates.push(rest.checked_rem(*cells).unwrap_or(0));
                     rest = rest.checked_div(*cells).unwrap_or(0);
                 }
             }
         }
-        place.reverse();
-        place
+        coordinates.reverse();
+        coordinates
     }
 }
 
 /// Reads a page of entries, and removes its checksum.
-fn page_of(reader: &Reader<'_>, at: u64, len: u64) -> Result<Bytes, Stop> {
+fn read_page(reader: &Reader<'_>, at: u64, len: u64) -> Result<Bytes, Stop> {
     let bytes = reader.bytes(at, len)?;
     reader.summed(at, &bytes)?;
     Ok(slice(&bytes, 0..without_sum(len)))
@@ -503,10 +515,11 @@ fn is_set(bits: &[u8], number: u64) -> bool {
     byte.is_some_and(|byte| byte & (0x80 >> (number % 8)) != 0)
 }
 
-fn pages_of(entries: u64, page: u64) -> u64 {
+fn page_count(entries: u64, page: u64) -> u64 {
     entries.checked_div(page).unwrap_or(0)
 }
 
-fn power(of: u64) -> u64 {
-    1u64.checked_shl(u32::try_from(of).unwrap_or(u32::MAX)).unwrap_or(u64::MAX)
+/// Returns 2 to the power of `exponent`.
+fn power_of_two(exponent: u64) -> u64 {
+    1u64.checked_shl(u32::try_from(exponent).unwrap_or(u32::MAX)).unwrap_or(u64::MAX)
 }

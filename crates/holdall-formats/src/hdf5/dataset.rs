@@ -38,7 +38,7 @@ pub(super) struct Dataset {
     /// The names of the values of an enumeration; empty for other elements.
     pub(super) names: Vec<(String, i128)>,
     /// The type of its elements as they are stored, and its dimensions without those of the elements.
-    pub(super) of: Datatype,
+    pub(super) datatype: Datatype,
     pub(super) outer: Vec<u64>,
     /// The number of values that count for its attributes and members. Each further path to the dataset counts as many
     /// again.
@@ -85,28 +85,29 @@ pub(super) fn dataset(
         let missing = || reader.broken(header.at, format!("a dataset without {what}"));
         Ok::<Message, Stop>(message.ok_or_else(missing)?)
     };
-    let of = needed(kind::DATATYPE, "a type")?;
+    let datatype = needed(kind::DATATYPE, "a type")?;
     let space = needed(kind::DATASPACE, "a shape")?;
     let space = Dataspace::read(reader, space.at, &space.body)?;
-    let of = Datatype::read(reader, of.at, &of.body)?;
+    let datatype = Datatype::read(reader, datatype.at, &datatype.body)?;
     let mark = attributes.iter().find(|attribute| attribute.name == MARK);
     let mark = mark.and_then(|mark| mark.value.as_ref().ok()).and_then(Value::as_text);
     // A null dataspace has no elements, in one dimension.
     let outer = space.shape.clone().unwrap_or_else(|| vec![0]);
-    let elements = of.elements(mark);
+    let elements = datatype.elements(mark);
     let (mut kind, mut members) = (None, None);
-    let names = of.innermost().names();
+    let names = datatype.innermost().names();
     budget.take(reader, names.len() as u64)?;
     if let Ok(Elements { what: ElementKind::Varying, .. }) = &elements {
-        let nodes = of.innermost().field("", &HashSet::default()).map_or(0, |field| field.nodes());
+        let nodes =
+            datatype.innermost().field("", &HashSet::default()).map_or(0, |field| field.nodes());
         budget.take(reader, nodes)?;
     }
     if let Ok(Elements { what: ElementKind::Record(fields), .. }) = &elements {
         budget.take(reader, fields.nodes())?;
         let own = attributes.iter().find(|attribute| attribute.name == KIND_ATTRIBUTE);
-        let (of, steps) = schema_of(fields, own.and_then(|own| own.value.as_ref().ok()));
-        budget.take_bytes(reader, of.as_text().map_or(0, str::len) as u64)?;
-        (kind, members) = (Some(of), steps.map(Arc::new));
+        let (kind_text, steps) = schema_of(fields, own.and_then(|own| own.value.as_ref().ok()));
+        budget.take_bytes(reader, kind_text.as_text().map_or(0, str::len) as u64)?;
+        (kind, members) = (Some(kind_text), steps.map(Arc::new));
     }
     // The attribute is redundant, because the tensor has this type.
     if elements.as_ref().is_ok_and(|elements| elements.is_marked) {
@@ -116,7 +117,7 @@ pub(super) fn dataset(
     let shape = [outer.as_slice(), inner].concat();
     let found = match elements {
         Ok(elements) => {
-            let found = Found { reader, header, of: &of, space: &space, members };
+            let found = Found { reader, header, datatype: &datatype, space: &space, members };
             match found.data(&outer) {
                 Ok(data) => Ok((elements, data)),
                 Err(Stop::Fail(e)) => Err(e),
@@ -127,14 +128,14 @@ pub(super) fn dataset(
     };
     let kind = kind.filter(|_| found.is_ok());
     let values = before.saturating_sub(budget.left());
-    Ok(Dataset { shape, attributes, data: found, kind, names, of, outer, values })
+    Ok(Dataset { shape, attributes, data: found, kind, names, datatype, outer, values })
 }
 
 /// The messages in a dataset's header about its data.
 struct Found<'a, 'w> {
     reader: &'a Reader<'w>,
     header: &'a Header,
-    of: &'a Datatype,
+    datatype: &'a Datatype,
     space: &'a Dataspace,
     /// The step that converts the stored records to those of the schema; `None` if they need no conversion, or elements
     /// are not records.
@@ -152,7 +153,7 @@ impl Found<'_, '_> {
                 .broken("the dataset has no layout message, so the location of its data is unknown")
                 .into());
         };
-        let width = u64::from(self.of.size);
+        let width = u64::from(self.datatype.size);
         let count = holdall_core::model::element_count(shape);
         let Some(len) = count.and_then(|count| count.checked_mul(width)) else {
             let message =
@@ -191,14 +192,14 @@ impl Found<'_, '_> {
             Stored::Chunks { chunk, edges, index, at } => {
                 let filters = self.filters()?;
                 let grid = self.grid(shape, &chunk, width)?;
-                let place = ChunkedDataset {
+                let chunked = ChunkedDataset {
                     grid: &grid,
                     chunk: &chunk,
-                    most: &self.space.most,
+                    max_shape: &self.space.most,
                     has_filters: self.header.has(kind::FILTERS),
                 };
                 let chunks = match at {
-                    Some(at) if len > 0 => place.chunks(reader, &index, at)?,
+                    Some(at) if len > 0 => chunked.chunks(reader, &index, at)?,
                     _ => Vec::new(),
                 };
                 self.chunked(shape, &chunk, filters, edges, chunks)
@@ -228,7 +229,7 @@ impl Found<'_, '_> {
             fill = members.decode(&fill)?;
             // The records are converted after all filters are undone.
             filters.insert(0, Step::shared(members.clone()));
-            chunks.iter_mut().for_each(|chunk| chunk.left_out <<= 1);
+            chunks.iter_mut().for_each(|chunk| chunk.skipped_steps <<= 1);
         }
         let grid = self.grid(shape, chunk, fill.len() as u64)?;
         let has_chunks = !chunks.is_empty();
@@ -306,7 +307,7 @@ impl Found<'_, '_> {
                     2 => Index::Implicit,
                     3 => cursor.take(1).map(|_| Index::FixedArray)?,
                     4 => cursor.take(5).map(|_| Index::ExtensibleArray)?,
-                    5 => cursor.take(6).map(|_| Index::SecondTree)?,
+                    5 => cursor.take(6).map(|_| Index::BTreeV2)?,
                     other => {
                         let message = format!("unknown type of chunk index {other}");
                         return Some(Err(LAYOUT.broken(message)));
@@ -333,8 +334,8 @@ impl Found<'_, '_> {
     ) -> Result<Stored> {
         let width = dims.pop();
         let rank = self.space.shape.as_ref().map_or(0, Vec::len);
-        if width != Some(self.of.size.into()) || dims.len() != rank || dims.contains(&0) {
-            let size = self.of.size;
+        if width != Some(self.datatype.size.into()) || dims.len() != rank || dims.contains(&0) {
+            let size = self.datatype.size;
             let message = format!(
                 "chunks of {dims:?} elements of {width:?} bytes do not fit {rank} dimensions of {size}-byte elements"
             );
@@ -346,7 +347,7 @@ impl Found<'_, '_> {
     /// Returns the value of elements that were never written.
     fn fill(&self) -> Result<Vec<u8>, Stop> {
         let reader = self.reader;
-        let width = usize::try_from(self.of.size).unwrap_or(usize::MAX);
+        let width = usize::try_from(self.datatype.size).unwrap_or(usize::MAX);
         let mut fill = None;
         if let Some(message) = self.header.get(reader, kind::FILL)? {
             let read = |cursor: &mut Cursor<'_>| {
@@ -443,7 +444,7 @@ fn filter(id: u16, name: &[u8], values: &[u32]) -> Result<Step> {
         1 => return Ok(Step::new(Zlib)),
         2 => return Ok(Step::new(Shuffle::new(values.first().copied().unwrap_or(1)))),
         3 => return Ok(Step::new(Fletcher32)),
-        6 if let Some(of) = ScaleOffset::new(values) => return Ok(Step::new(of)),
+        6 if let Some(filter) = ScaleOffset::new(values) => return Ok(Step::new(filter)),
         32000 => return Ok(Step::new(Lzf)),
         4 => "szip".into(),
         5 => "nbit".into(),

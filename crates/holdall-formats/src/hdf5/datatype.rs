@@ -68,7 +68,7 @@ pub(super) struct Member {
     pub(super) name: String,
     /// The offset in the record, in bytes.
     pub(super) at: u64,
-    pub(super) of: Datatype,
+    pub(super) datatype: Datatype,
 }
 
 /// The padding after a string that is shorter than its field.
@@ -132,10 +132,10 @@ pub(super) struct Elements {
 }
 
 impl From<Element> for Elements {
-    fn from(of: Element) -> Elements {
-        let (dtype, logical, order) = (of.dtype, of.logical_type, of.byte_order);
-        let what = ElementKind::Number(Number { dtype, logical, order }, of.descr);
-        Elements { what, inner: of.inner.into_iter().collect(), is_marked: false }
+    fn from(datatype: Element) -> Elements {
+        let (dtype, logical, order) = (datatype.dtype, datatype.logical_type, datatype.byte_order);
+        let what = ElementKind::Number(Number { dtype, logical, order }, datatype.descr);
+        Elements { what, inner: datatype.inner.into_iter().collect(), is_marked: false }
     }
 }
 
@@ -174,20 +174,20 @@ impl Datatype {
         }
         match &self.kind {
             Kind::Number(number) => Ok(plain(number)),
-            Kind::Enum(of, names) => {
-                let Kind::Number(number) = &of.kind else {
+            Kind::Enum(datatype, names) => {
+                let Kind::Number(number) = &datatype.kind else {
                     return refused(
                         "elements are an enumeration that is not of numbers".to_owned(),
                     );
                 };
-                match is_bool(of, names) {
+                match is_bool(datatype, names) {
                     true => Ok(plain(&Number { dtype: DType::Bool, ..number.clone() })),
                     false => Ok(plain(number)),
                 }
             }
-            Kind::Array(dims, of) => {
-                let of = of.elements(mark)?;
-                Ok(Elements { inner: [dims.as_slice(), &of.inner].concat(), ..of })
+            Kind::Array(dims, datatype) => {
+                let datatype = datatype.elements(mark)?;
+                Ok(Elements { inner: [dims.as_slice(), &datatype.inner].concat(), ..datatype })
             }
             Kind::Record(members) => {
                 let fields = self.fields(members, &HashSet::default())?;
@@ -218,9 +218,9 @@ impl Datatype {
 }
 
 /// Returns the schema that reading derives from a type of records; `None` if the type is read as something else.
-pub(super) fn kind_of(of: &[u8]) -> Option<String> {
-    let of = datatype(&mut Cursor::new(of), DEPTH)?.ok()?;
-    match of.elements(None).ok()?.what {
+pub(super) fn kind_of(message: &[u8]) -> Option<String> {
+    let datatype = datatype(&mut Cursor::new(message), DEPTH)?.ok()?;
+    match datatype.elements(None).ok()?.what {
         ElementKind::Record(fields) => Some(fields.kind()),
         ElementKind::Number(..) | ElementKind::Varying => None,
     }
@@ -241,8 +241,8 @@ impl Datatype {
     fn any(&self, is: &dyn Fn(&Kind) -> bool) -> bool {
         is(&self.kind)
             || match &self.kind {
-                Kind::Array(_, of) | Kind::Var(of) => of.any(is),
-                Kind::Record(members) => members.iter().any(|member| member.of.any(is)),
+                Kind::Array(_, datatype) | Kind::Var(datatype) => datatype.any(is),
+                Kind::Record(members) => members.iter().any(|member| member.datatype.any(is)),
                 _ => false,
             }
     }
@@ -255,7 +255,7 @@ impl Datatype {
     /// Returns the type of an element of an array, which may be an array of arrays.
     pub(super) fn innermost(&self) -> &Datatype {
         match &self.kind {
-            Kind::Array(_, of) => of.innermost(),
+            Kind::Array(_, datatype) => datatype.innermost(),
             _ => self,
         }
     }
@@ -264,9 +264,11 @@ impl Datatype {
     pub(super) fn width(&self) -> u64 {
         match &self.kind {
             Kind::VarText | Kind::Var(_) | Kind::Reference => ENTRY,
-            Kind::Array(dims, of) => dims.iter().fold(of.width(), |n, dim| n.saturating_mul(*dim)),
+            Kind::Array(dims, datatype) => {
+                dims.iter().fold(datatype.width(), |n, dim| n.saturating_mul(*dim))
+            }
             Kind::Record(members) => {
-                members.iter().fold(0, |n, member| n.saturating_add(member.of.width()))
+                members.iter().fold(0, |n, member| n.saturating_add(member.datatype.width()))
             }
             _ => self.size.into(),
         }
@@ -279,17 +281,17 @@ impl Datatype {
         let mut end = 0u64;
         let mut fields = Vec::new();
         for member in members {
-            let mut field = member.of.field(&member.name, bytes)?;
+            let mut field = member.datatype.field(&member.name, bytes)?;
             field.at = member.at;
             if is_varying {
                 field.at = end;
-                end = end.saturating_add(member.of.width());
+                end = end.saturating_add(member.datatype.width());
             }
             fields.push(field);
         }
         let size = if is_varying { end } else { self.size.into() };
         let wrong = |e| DTYPE.broken("elements are records that cannot be read").because(e);
-        Fields::placed(fields, size).map_err(wrong)
+        Fields::with_offsets(fields, size).map_err(wrong)
     }
 
     /// Returns the field for a value with this name. `bytes` is as for [`Datatype::fields`].
@@ -304,20 +306,23 @@ impl Datatype {
             })
         };
         let mut names = Vec::new();
-        let of = match &self.kind {
+        let ty = match &self.kind {
             Kind::Number(Number { dtype, logical, order }) => {
                 element(*dtype, logical.clone(), *order)
             }
-            Kind::Enum(of, names) if is_bool(of, names) => {
+            Kind::Enum(datatype, names) if is_bool(datatype, names) => {
                 element(DType::Bool, None, ByteOrder::Little)
             }
-            Kind::Enum(of, _) => {
+            Kind::Enum(datatype, _) => {
                 names = self.names();
-                of.field(name, bytes)?.of
+                datatype.field(name, bytes)?.ty
             }
-            Kind::Array(dims, of) => {
-                let of = of.field(name, bytes)?;
-                return Ok(Field { shape: [dims.as_slice(), &of.shape].concat(), ..of });
+            Kind::Array(dims, datatype) => {
+                let datatype = datatype.field(name, bytes)?;
+                return Ok(Field {
+                    shape: [dims.as_slice(), &datatype.shape].concat(),
+                    ..datatype
+                });
             }
             Kind::Text(_) => FieldType::Element(self.bytes('S')),
             Kind::Opaque(tag) => FieldType::Element(self.tagged(tag)),
@@ -330,10 +335,12 @@ impl Datatype {
             }
             Kind::VarText if bytes.contains(&self.identity()) => FieldType::Entry(EntryType::Bytes),
             Kind::VarText | Kind::Reference => FieldType::Entry(EntryType::Text),
-            Kind::Var(of) if of.width() == 0 => {
+            Kind::Var(datatype) if datatype.width() == 0 => {
                 return Err(DTYPE.broken("elements are sequences of values without bytes"));
             }
-            Kind::Var(of) => FieldType::Entry(EntryType::Array(Box::new(of.field(name, bytes)?))),
+            Kind::Var(datatype) => {
+                FieldType::Entry(EntryType::Array(Box::new(datatype.field(name, bytes)?)))
+            }
             Kind::Other(what) => {
                 return Err(DTYPE.broken(match name {
                     "" => format!("elements are {what}"),
@@ -344,14 +351,14 @@ impl Datatype {
                 }));
             }
         };
-        Ok(Field { name: name.to_owned(), title: None, at: 0, of, shape: Vec::new(), names })
+        Ok(Field { name: name.to_owned(), title: None, at: 0, ty, shape: Vec::new(), names })
     }
 
     /// Returns the names of the values of an enumeration, each once; nothing for other types and truth values.
     pub(super) fn names(&self) -> Vec<(String, i128)> {
-        let Kind::Enum(of, names) = &self.kind else { return Vec::new() };
-        let Kind::Number(number) = &of.kind else { return Vec::new() };
-        if is_bool(of, names) {
+        let Kind::Enum(datatype, names) = &self.kind else { return Vec::new() };
+        let Kind::Number(number) = &datatype.kind else { return Vec::new() };
+        if is_bool(datatype, names) {
             return Vec::new();
         }
         let mut seen = HashSet::default();
@@ -374,18 +381,18 @@ impl Datatype {
     /// times.
     fn tagged(&self, tag: &str) -> Element {
         let named = tag.strip_prefix(TAG).and_then(|descr| any_element(descr).ok());
-        let is_time = |of: &Element| of.dtype == DType::I64 && of.descr.is_some();
-        let named = named.filter(|of| is_time(of) && self.size == 8);
+        let is_time = |datatype: &Element| datatype.dtype == DType::I64 && datatype.descr.is_some();
+        let named = named.filter(|datatype| is_time(datatype) && self.size == 8);
         named.unwrap_or_else(|| self.bytes('V'))
     }
 }
 
 /// Returns `true` if an enumeration is h5py's boolean type.
-pub(super) fn is_bool(of: &Datatype, names: &[(String, Vec<u8>)]) -> bool {
+pub(super) fn is_bool(datatype: &Datatype, names: &[(String, Vec<u8>)]) -> bool {
     let mut found: Vec<(&str, &[u8])> =
         names.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
     sort(&mut found);
-    of.size == 1 && found == [("FALSE", &[0][..]), ("TRUE", &[1])]
+    datatype.size == 1 && found == [("FALSE", &[0][..]), ("TRUE", &[1])]
 }
 
 /// Reads the next datatype; `None` if it is cut short.
@@ -440,7 +447,7 @@ fn datatype(cursor: &mut Cursor<'_>, depth: usize) -> Option<Result<Datatype>> {
         },
         9 => match datatype(cursor, inside)? {
             Ok(_) if low & 15 == 1 => Kind::VarText,
-            Ok(of) => Kind::Var(Box::new(of)),
+            Ok(datatype) => Kind::Var(Box::new(datatype)),
             Err(e) => return Some(Err(e)),
         },
         10 => {
@@ -450,12 +457,12 @@ fn datatype(cursor: &mut Cursor<'_>, depth: usize) -> Option<Result<Datatype>> {
                 (0..rank).map(|_| cursor.u32_le().map(u64::from)).collect();
             cursor.take(if version < 3 { u64::from(rank).saturating_mul(4) } else { 0 })?;
             match datatype(cursor, inside)? {
-                Ok(of) => Kind::Array(dims?, Box::new(of)),
+                Ok(datatype) => Kind::Array(dims?, Box::new(datatype)),
                 Err(e) => return Some(Err(e)),
             }
         }
         11 => match datatype(cursor, inside)? {
-            Ok(of) => complex(&of, size),
+            Ok(datatype) => complex(&datatype, size),
             Err(e) => return Some(Err(e)),
         },
         // The length of an unknown type is also unknown.
@@ -465,13 +472,13 @@ fn datatype(cursor: &mut Cursor<'_>, depth: usize) -> Option<Result<Datatype>> {
         _ if size == 0 && !matches!(kind, Kind::Text(_) | Kind::Opaque(_) | Kind::Other(_)) => {
             Some("a type of 0 bytes".to_owned())
         }
-        Kind::Enum(of, _) if of.size != size => {
-            Some(format!("a type of {size} bytes for values of {} bytes", of.size))
+        Kind::Enum(datatype, _) if datatype.size != size => {
+            Some(format!("a type of {size} bytes for values of {} bytes", datatype.size))
         }
-        Kind::Array(dims, of) => {
-            let len = dims.iter().try_fold(u64::from(of.size), |n, dim| n.checked_mul(*dim));
+        Kind::Array(dims, datatype) => {
+            let len = dims.iter().try_fold(u64::from(datatype.size), |n, dim| n.checked_mul(*dim));
             (len != Some(size.into()))
-                .then(|| format!("{size} bytes for an array {dims:?} of {}", of.size))
+                .then(|| format!("{size} bytes for an array {dims:?} of {}", datatype.size))
         }
         _ => None,
     };
@@ -500,7 +507,7 @@ fn float(fields: [u8; 12], size: u32, [low, sign, _]: [u8; 3], order: ByteOrder)
     let [o0, o1, p0, p1, exponent, exponent_len, mantissa, mantissa_len, b0, b1, b2, b3] = fields;
     let (start, bits) = (u16::from_le_bytes([o0, o1]), u16::from_le_bytes([p0, p1]));
     let bias = u32::from_le_bytes([b0, b1, b2, b3]);
-    let said = (size, exponent, exponent_len, mantissa_len, bias);
+    let fields = (size, exponent, exponent_len, mantissa_len, bias);
     // The mantissa has an implied leading bit. The VAX byte order sets both order bits.
     let is_plain = start == 0
         && mantissa == 0
@@ -508,7 +515,7 @@ fn float(fields: [u8; 12], size: u32, [low, sign, _]: [u8; 3], order: ByteOrder)
         && u32::from(sign).saturating_add(1) == u32::from(bits)
         && low & 0x30 == 0x20
         && low & 0x40 == 0;
-    let (dtype, logical) = match said {
+    let (dtype, logical) = match fields {
         _ if !is_plain => return Kind::Other("floats of an unknown type"),
         (2, 10, 5, 10, 15) => (DType::F16, None),
         (2, 7, 8, 7, 127) => (DType::Bf16, None),
@@ -549,50 +556,53 @@ fn compound(
             2 => cursor.u32_le()?.into(),
             _ => little(cursor.take(offset_len(size))?)?,
         };
-        let of = match datatype(cursor, depth)? {
-            Ok(of) => of,
+        let datatype = match datatype(cursor, depth)? {
+            Ok(datatype) => datatype,
             Err(e) => return Some(Err(e)),
         };
         // In version 1, a member has dimensions in addition to its type.
-        let of = match dims.iter().try_fold(of.size, |size, dim| size.checked_mul(*dim)) {
-            _ if dims.is_empty() => of,
+        let datatype = match dims.iter().try_fold(datatype.size, |size, dim| size.checked_mul(*dim))
+        {
+            _ if dims.is_empty() => datatype,
             Some(size) => {
                 let dims = dims.into_iter().map(u64::from).collect();
-                Datatype { size, kind: Kind::Array(dims, Box::new(of)) }
+                Datatype { size, kind: Kind::Array(dims, Box::new(datatype)) }
             }
             None => return Some(Err(STRUCTURE.broken("a member has more than 2^32 bytes"))),
         };
-        members.push(Member { name, at: offset, of });
+        members.push(Member { name, at: offset, datatype });
     }
     let is_pair = |names: [&str; 2]| match &members[..] {
         [a, b] if [a.name.as_str(), &b.name] == names && a.at == 0 => {
-            let same = match (&a.of.kind, &b.of.kind) {
+            let same = match (&a.datatype.kind, &b.datatype.kind) {
                 (Kind::Number(a), Kind::Number(b)) => (a.dtype, a.order) == (b.dtype, b.order),
                 _ => false,
             };
-            same && b.at == u64::from(a.of.size) && b.at == u64::from(b.of.size)
+            same && b.at == u64::from(a.datatype.size) && b.at == u64::from(b.datatype.size)
         }
         _ => false,
     };
     let is_complex = [["r", "i"], ["re", "im"], ["real", "imag"]].into_iter().any(is_pair);
     Some(Ok(match members.first() {
-        Some(member) if is_complex => complex(&member.of, size),
+        Some(member) if is_complex => complex(&member.datatype, size),
         _ => Kind::Record(members),
     }))
 }
 
 /// Returns the type of a compound of two floats.
-fn complex(of: &Datatype, size: u32) -> Kind {
+fn complex(datatype: &Datatype, size: u32) -> Kind {
     let logical = |dtype: DType| match dtype {
         DType::F32 => Some(LogicalType::Complex64),
         DType::F64 => Some(LogicalType::Complex128),
         _ => None,
     };
-    match &of.kind {
-        Kind::Number(number) if size == of.size.saturating_mul(2) => match logical(number.dtype) {
-            Some(logical) => Kind::Number(Number { logical: Some(logical), ..number.clone() }),
-            None => Kind::Other("complex numbers of an unknown type"),
-        },
+    match &datatype.kind {
+        Kind::Number(number) if size == datatype.size.saturating_mul(2) => {
+            match logical(number.dtype) {
+                Some(logical) => Kind::Number(Number { logical: Some(logical), ..number.clone() }),
+                None => Kind::Other("complex numbers of an unknown type"),
+            }
+        }
         _ => Kind::Other("complex numbers of an unknown type"),
     }
 }
@@ -608,18 +618,18 @@ fn enumeration(
     version: u8,
     depth: usize,
 ) -> Option<Result<Kind>> {
-    let of = match datatype(cursor, depth)? {
-        Ok(of) => of,
+    let datatype = match datatype(cursor, depth)? {
+        Ok(datatype) => datatype,
         Err(e) => return Some(Err(e)),
     };
     if count > MEMBERS {
         return Some(Ok(Kind::Other("enumerations with too many names")));
     }
     let names: Option<Vec<String>> = (0..count).map(|_| text(cursor, version < 3)).collect();
-    let mut value = || cursor.take(of.size.into()).map(<[u8]>::to_vec);
+    let mut value = || cursor.take(datatype.size.into()).map(<[u8]>::to_vec);
     let names = names?.into_iter().map(|name| Some((name, value()?)));
     let names: Option<Vec<(String, Vec<u8>)>> = names.collect();
-    Some(Ok(Kind::Enum(Box::new(of), names?)))
+    Some(Ok(Kind::Enum(Box::new(datatype), names?)))
 }
 
 /// Reads a string that ends with a zero byte. If `is_padded`, zero bytes follow up to a multiple of 8.

@@ -206,9 +206,9 @@ impl<'a, 'w> Walk<'a, 'w> {
         for attribute in self.datasets.iter_mut().flat_map(|dataset| &mut dataset.attributes) {
             attribute.finish(self.reader, &paths)?;
         }
-        let places: HashMap<&str, usize> =
+        let indices: HashMap<&str, usize> =
             self.entries.iter().enumerate().map(|(at, (path, _))| (path.as_str(), at)).collect();
-        let find = |path: &str| self.resolve(&places, &Entry::Path(from_root("", path)));
+        let find = |path: &str| self.resolve(&indices, &Entry::Path(from_root("", path)));
         let mut settling = Settling {
             reader: self.reader,
             datasets: &self.datasets,
@@ -289,13 +289,13 @@ impl<'a, 'w> Walk<'a, 'w> {
                 "the writer did not close the file: some of its contents may be missing".into()
             });
         }
-        let places: HashMap<&str, usize> =
+        let indices: HashMap<&str, usize> =
             self.entries.iter().enumerate().map(|(at, (path, _))| (path.as_str(), at)).collect();
         // The sources of the data and the heap of each dataset, once it is a tensor.
         let mut sources: HashMap<usize, (Extent, Option<Extent>)> = HashMap::default();
         let mut known = HashSet::default();
         for (path, entry) in &self.entries {
-            let number = match self.resolve(&places, entry) {
+            let number = match self.resolve(&indices, entry) {
                 Ok(Some(number)) => number,
                 Ok(None) => {
                     self.unkept.push(match entry {
@@ -312,18 +312,18 @@ impl<'a, 'w> Walk<'a, 'w> {
                     continue;
                 }
             };
-            let Some(of) = self.datasets.get(number) else { continue };
+            let Some(dataset) = self.datasets.get(number) else { continue };
             if !known.insert(number) {
-                self.budget.take(reader, of.values)?;
+                self.budget.take(reader, dataset.values)?;
             }
-            if of.kind.is_some() {
-                let count = element_count(&of.shape).unwrap_or(u64::MAX);
+            if dataset.kind.is_some() {
+                let count = element_count(&dataset.shape).unwrap_or(u64::MAX);
                 builder.tensor(path, &[count], Layout::Records)?;
             } else {
-                builder.tensor(path, &of.shape, Layout::Dense)?;
+                builder.tensor(path, &dataset.shape, Layout::Dense)?;
             }
             let mut own = Attributes::new();
-            for Attribute { name, value, .. } in &of.attributes {
+            for Attribute { name, value, .. } in &dataset.attributes {
                 match value {
                     Ok(value) => own.set(name.clone(), value.clone()),
                     Err(what) => {
@@ -335,19 +335,21 @@ impl<'a, 'w> Walk<'a, 'w> {
             let mut own = kept::restore_own(own, reader.limits, |why| {
                 builder.warn(RESTORE, Some(path), None, || stays_text(&why).into());
             });
-            if let Some(kind) = &of.kind {
-                describe(&mut own, kind.clone(), &of.shape);
+            if let Some(kind) = &dataset.kind {
+                describe(&mut own, kind.clone(), &dataset.shape);
             }
-            if let Ok((Elements { what: ElementKind::Number(_, Some(descr)), .. }, _)) = &of.data {
+            if let Ok((Elements { what: ElementKind::Number(_, Some(descr)), .. }, _)) =
+                &dataset.data
+            {
                 own.set(DESCR.to_owned(), Value::Text(descr.clone()));
             }
-            if !of.names.is_empty() && of.kind.is_none() {
+            if !dataset.names.is_empty() && dataset.kind.is_none() {
                 let pair =
                     |(name, n): &(String, i128)| (Value::Text(name.clone()), Value::Integer(*n));
-                own.set(NAMES.to_owned(), Value::Map(of.names.iter().map(pair).collect()));
+                own.set(NAMES.to_owned(), Value::Map(dataset.names.iter().map(pair).collect()));
             }
             builder.tensor_attributes(own);
-            let (elements, data) = match &of.data {
+            let (elements, data) = match &dataset.data {
                 Ok(found) => found,
                 Err(e) => {
                     builder.fault(e.clone());
@@ -358,16 +360,18 @@ impl<'a, 'w> Walk<'a, 'w> {
                 (Data::At(place), _) => (place.clone().into(), None),
                 (_, Some(known)) => *known,
                 (Data::Chunked(array), None) => (builder.chunked((**array).clone())?, None),
-                (Data::Stated(of), None) => {
-                    let records = builder.stated(&of.records);
+                (Data::Stated(stated), None) => {
+                    let records = builder.stated(&stated.records);
                     let is_varying = matches!(elements.what, ElementKind::Varying);
-                    (records, is_varying.then(|| builder.stated(&of.heap)))
+                    (records, is_varying.then(|| builder.stated(&stated.heap)))
                 }
                 (Data::Virtual(_), None) => continue,
             };
             sources.insert(number, (stored, heap));
             let (dtype, logical_type, byte_order) = match &elements.what {
-                ElementKind::Number(of, _) => (of.dtype, of.logical.clone(), of.order),
+                ElementKind::Number(number, _) => {
+                    (number.dtype, number.logical.clone(), number.order)
+                }
                 _ => (DType::U8, None, ByteOrder::Little),
             };
             builder.component(Component {
@@ -400,7 +404,7 @@ impl<'a, 'w> Walk<'a, 'w> {
     }
 
     /// Returns the number of the dataset that an entry refers to; `None` if it refers to a group.
-    fn resolve(&self, places: &HashMap<&str, usize>, entry: &Entry) -> Result<Option<usize>> {
+    fn resolve(&self, indices: &HashMap<&str, usize>, entry: &Entry) -> Result<Option<usize>> {
         // The path of a group so far, and the remaining names, the next one last.
         let (mut so_far, mut rest) = (String::new(), Vec::new());
         match self.followed(entry)? {
@@ -417,7 +421,7 @@ impl<'a, 'w> Walk<'a, 'w> {
             if self.paths.contains(so_far.as_str()) {
                 continue;
             }
-            let found = places.get(so_far.as_str()).and_then(|at| self.entries.get(*at));
+            let found = indices.get(so_far.as_str()).and_then(|at| self.entries.get(*at));
             match found.map(|(_, entry)| self.followed(entry)).transpose()? {
                 Some(Followed::Dataset(number)) if rest.is_empty() => return Ok(Some(number)),
                 Some(Followed::Path(path)) => {

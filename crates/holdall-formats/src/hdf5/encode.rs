@@ -81,17 +81,17 @@ impl Encode for Encoder {
             let array = array(tensor).map_err(blame)?;
             let mut messages = vec![
                 values::dataspace(&array.shape),
-                values::datatype(array.of),
+                values::datatype(array.datatype),
                 values::fill(),
                 Message::data(number, array.len),
             ];
             let own = array.attributes.iter().collect();
-            messages.extend(of_object(own, array.mark, &mut texts));
+            messages.extend(object_messages(own, array.mark, &mut texts));
             headers.push(blocks.header(tree.links.get(number).copied().unwrap_or(1), messages));
         }
         let mut of_groups = tree.attributes(attributes);
         let root = tree.root.put(&mut String::new(), &mut blocks, &headers, &mut |path| {
-            of_object(of_groups.remove(path).unwrap_or_default(), None, &mut texts)
+            object_messages(of_groups.remove(path).unwrap_or_default(), None, &mut texts)
         });
         let mut end = blocks.texts(texts);
         let mut slots: Vec<Slot> = Vec::with_capacity(declared.len());
@@ -114,17 +114,22 @@ impl Encode for Encoder {
             };
             slots.push(Slot { tensor: tensor.name.clone(), component: 0, range, shares });
         }
-        let places: Vec<u64> = slots.iter().map(|slot| slot.range.start).collect();
+        let offsets: Vec<u64> = slots.iter().map(|slot| slot.range.start).collect();
         self.slots = Slots::new(&DIALECT, slots, end);
-        Ok(blocks.finish(&root, end, &places).into())
+        Ok(blocks.finish(&root, end, &offsets).into())
     }
 
     fn next_offset(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
         self.slots.next_offset(end, tensor, component)
     }
 
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
-        self.slots.placed(tensor, component, &stored)
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()> {
+        self.slots.component_written(tensor, component, &stored)
     }
 
     fn finish(&mut self, end: u64) -> Result<Bytes> {
@@ -185,18 +190,18 @@ impl<'a> Tree<'a> {
             let shares = tensor.components.first().and_then(|data| data.shares.as_ref());
             let owner = match shares {
                 None => None,
-                Some(of) => {
-                    let found: Option<usize> = numbers.get(of.tensor.as_str()).copied();
+                Some(other) => {
+                    let found: Option<usize> = numbers.get(other.tensor.as_str()).copied();
                     let owner = found.and_then(|at| Some((at, declared.get(at)?)));
-                    let kind = |of: &TensorSpec| {
-                        let data = of.components.first();
+                    let kind = |other: &TensorSpec| {
+                        let data = other.components.first();
                         data.map(|c| (c.dtype, c.logical_type.clone()))
                     };
-                    let is_same = |of: &TensorSpec| {
-                        let attributes = of.attributes.iter().eq(tensor.attributes.iter());
-                        of.shape == tensor.shape && kind(of) == kind(tensor) && attributes
+                    let is_same = |other: &TensorSpec| {
+                        let attributes = other.attributes.iter().eq(tensor.attributes.iter());
+                        other.shape == tensor.shape && kind(other) == kind(tensor) && attributes
                     };
-                    let Some((at, _)) = owner.filter(|(_, of)| is_same(of)) else {
+                    let Some((at, _)) = owner.filter(|(_, other)| is_same(other)) else {
                         let message = "it shares the bytes of a tensor with another shape, type or attributes, \
                                        but in HDF5 this would be one dataset with two names";
                         let e = FIT.broken(message).with_remedy(Remedy::CopyShared);
@@ -300,7 +305,11 @@ impl Node<'_> {
 }
 
 /// Returns the messages for the attributes of an object. Attributes that HDF5 cannot hold are kept as one text.
-fn of_object(own: Vec<(&str, &Value)>, mark: Option<&str>, texts: &mut Texts) -> Vec<Message> {
+fn object_messages(
+    own: Vec<(&str, &Value)>,
+    mark: Option<&str>,
+    texts: &mut Texts,
+) -> Vec<Message> {
     let mut out = Vec::new();
     let mut others = Vec::new();
     if let Some(mark) = mark {
@@ -336,7 +345,7 @@ fn is_of_keras(name: &str) -> bool {
 /// A tensor as a dataset.
 struct Array<'t> {
     /// The datatype message of an element.
-    of: Vec<u8>,
+    datatype: Vec<u8>,
     /// The value of the attribute that names the type of the elements.
     mark: Option<&'static str>,
     shape: Cow<'t, [u64]>,
@@ -365,12 +374,12 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
     };
     let logical = data.logical_type.as_ref();
     let Some(mut element) = values::element(data.dtype, logical) else {
-        let of = logical.map_or(data.dtype.as_str(), |of| of.as_str()).shown();
-        return Err(ELEMENT_TYPE.broken(format!("HDF5 has no elements of type {of}")));
+        let type_name = logical.map_or(data.dtype.as_str(), |type_name| type_name.as_str()).shown();
+        return Err(ELEMENT_TYPE.broken(format!("HDF5 has no elements of type {type_name}")));
     };
-    check_place(&tensor.name, tensor.shape.len())?;
+    check_location(&tensor.name, tensor.shape.len())?;
     if data.dtype == DType::Bf16 && is_of_keras(&tensor.name) {
-        element.of = values::opaque(2);
+        element.datatype = values::opaque(2);
     }
     let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
     if stored_size(count, data.dtype, logical).ok().flatten() != Some(data.decoded_len) {
@@ -378,33 +387,40 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
         return Err(DECLARED.broken(message));
     }
     if let Some((element, shape)) = named(tensor, data)
-        && let Some(of) = values::of_numpy(&element)
+        && let Some(datatype) = values::numpy_datatype(&element)
     {
         let mut attributes = tensor.attributes.clone();
         attributes.remove(DESCR);
         let (shape, attributes) = (shape.into(), Cow::Owned(attributes));
-        return Ok(Array { of, mark: None, shape, attributes, len: data.decoded_len });
+        return Ok(Array { datatype, mark: None, shape, attributes, len: data.decoded_len });
     }
     let (shape, attributes) = (tensor.shape.as_slice().into(), Cow::Borrowed(&tensor.attributes));
-    Ok(Array { of: element.of, mark: element.mark, shape, attributes, len: data.decoded_len })
+    Ok(Array {
+        datatype: element.datatype,
+        mark: element.mark,
+        shape,
+        attributes,
+        len: data.decoded_len,
+    })
 }
 
 /// Returns the dataset of compounds for a tensor of records.
 fn records<'t>(tensor: &TensorSpec, data: &ComponentSpec) -> Result<Array<'t>> {
     let refusal = Refusal { format: "HDF5", layout: &FORM, declared: &DECLARED };
     let found = structured(tensor, data, &refusal)?;
-    check_place(&tensor.name, found.shape.len())?;
-    let of = values::record(&found.fields).and_then(|of| Some((kind_of(&of)?, of)));
-    let Some((kind, of)) = of else {
+    check_location(&tensor.name, found.shape.len())?;
+    let datatype =
+        values::record(&found.fields).and_then(|datatype| Some((kind_of(&datatype)?, datatype)));
+    let Some((kind, datatype)) = datatype else {
         let why = "their type is too long, has fields of 0 bytes, or is that of complex numbers";
         return Err(refusal.error(why));
     };
     let attributes = Cow::Owned(found.beside(&kind));
-    Ok(Array { of, mark: None, shape: found.shape.into(), attributes, len: data.decoded_len })
+    Ok(Array { datatype, mark: None, shape: found.shape.into(), attributes, len: data.decoded_len })
 }
 
 /// Checks that a dataset can have this name and number of dimensions.
-fn check_place(name: &str, rank: usize) -> Result<()> {
+fn check_location(name: &str, rank: usize) -> Result<()> {
     if rank > MAX_RANK {
         let e = FIT.broken(format!("it has {rank} dimensions, at most {MAX_RANK} are allowed"));
         return Err(e.with_remedy(Remedy::LeaveOut));

@@ -226,12 +226,12 @@ impl Fractal {
         let Some(tree) = self.huge else { return Ok(None) };
         for record in tree::second(reader, tree, 1, None)? {
             let found = reader.read(tree, "a record", &record, |cursor| {
-                let place = (reader.address(cursor)?, reader.length(cursor)?);
-                Some((place, cursor.take(reader.length.into())?))
+                let heap_range = (reader.address(cursor)?, reader.length(cursor)?);
+                Some((heap_range, cursor.take(reader.length.into())?))
             })?;
-            let (place, number) = found;
+            let (heap_range, number) = found;
             if little(number) == little(id.get(..8).unwrap_or(id)) {
-                return Ok(Some(place));
+                return Ok(Some(heap_range));
             }
         }
         Ok(None)

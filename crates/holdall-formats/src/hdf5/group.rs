@@ -85,17 +85,17 @@ fn path(bytes: &[u8]) -> String {
 fn link(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Link> {
     let (version, fields) = reader.read(at, "a link", body, |cursor| {
         let (version, flags) = (cursor.u8()?, cursor.u8()?);
-        let of = if flags & 8 != 0 { cursor.u8()? } else { 0 };
+        let link_type = if flags & 8 != 0 { cursor.u8()? } else { 0 };
         cursor.take(if flags & 4 != 0 { 8 } else { 0 })?;
         cursor.take(if flags & 16 != 0 { 1 } else { 0 })?;
         let len = little(cursor.take(1 << (flags & 3))?)?;
         let name = cursor.take(len)?;
-        let to = match of {
+        let to = match link_type {
             0 => reader.address(cursor)?.map(Target::Object),
             _ => {
                 let len = cursor.u16_le()?;
                 let value = cursor.take(len.into())?;
-                Some(match of {
+                Some(match link_type {
                     1 => Target::Path(path(value)),
                     64 => {
                         let (file, inside) = outside(value);
@@ -105,7 +105,7 @@ fn link(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Link> {
                             file.shown()
                         ))
                     }
-                    _ => Target::Elsewhere(format!("the target of a link of type {of}")),
+                    _ => Target::Elsewhere(format!("the target of a link of type {link_type}")),
                 })
             }
         };

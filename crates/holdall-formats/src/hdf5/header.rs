@@ -58,7 +58,7 @@ impl Header {
         let head = reader.head(at, FIRST)?;
         let mut header = Header { at, messages: Vec::new() };
         let mut seen = HashSet::default();
-        let (first, of) = match head.starts_with(b"OHDR") {
+        let (first, layout) = match head.starts_with(b"OHDR") {
             true => Self::second(reader, at, &head)?,
             false => Self::first(reader, at, &head)?,
         };
@@ -71,7 +71,7 @@ impl Header {
                     let message = format!("a block of the header at {at} is its own continuation");
                     return Err(LOOP.broken(message).at(reader.locate(block.at, 0)?).into());
                 }
-                header.take(reader, &block, &of, &mut more)?;
+                header.take(reader, &block, &layout, &mut more)?;
             }
             blocks = more;
         }
@@ -133,19 +133,19 @@ impl Header {
         &mut self,
         reader: &Reader<'_>,
         block: &Block,
-        of: &MessageLayout,
+        layout: &MessageLayout,
         more: &mut Vec<Block>,
     ) -> Result<(), Stop> {
         let bytes = reader.bytes(block.at, block.len)?;
         let end = if block.is_summed { reader.summed(block.at, &bytes)? } else { bytes.len() };
-        if of.is_second && block.at != self.at {
+        if layout.is_second && block.at != self.at {
             reader.signed(block.at, &bytes, b"OCHK")?;
         }
         let mut cursor = Cursor::new(bytes.get(..end).unwrap_or_default());
         cursor.take(block.skip);
         loop {
             let start = cursor.position();
-            let fields = match of.is_second {
+            let fields = match layout.is_second {
                 false => (|| {
                     let (kind, len, flags) = (cursor.u16_le()?, cursor.u16_le()?, cursor.u8()?);
                     cursor.take(3)?;
@@ -153,17 +153,17 @@ impl Header {
                 })(),
                 true => (|| {
                     let (kind, len, flags) = (cursor.u8()?, cursor.u16_le()?, cursor.u8()?);
-                    cursor.take(if of.has_order { 2 } else { 0 })?;
+                    cursor.take(if layout.has_order { 2 } else { 0 })?;
                     Some((kind.into(), len, flags))
                 })(),
             };
             // The rest of a block may be too short for a message.
             let Some((kind, len, flags)) = fields else { return Ok(()) };
             let at = cursor.position();
-            let place = block.at.saturating_add(start);
+            let offset = block.at.saturating_add(start);
             if cursor.take(len.into()).is_none() {
                 let message = format!("a message of {len} bytes extends past the end of its block");
-                return Err(reader.broken(place, message).into());
+                return Err(reader.broken(offset, message).into());
             }
             if kind == kind::NONE {
                 continue;
@@ -172,12 +172,13 @@ impl Header {
                 ..usize::try_from(cursor.position()).unwrap_or(end);
             let body = bytes.slice(range);
             if kind == kind::CONTINUATION {
-                let (at, len) = reader.read(place, "a continuation", &body, |cursor| {
+                let (at, len) = reader.read(offset, "a continuation", &body, |cursor| {
                     Some((reader.address(cursor)?, reader.length(cursor)?))
                 })?;
-                let at = at.ok_or_else(|| reader.broken(place, "a continuation has no address"))?;
-                let skip = if of.is_second { 4 } else { 0 };
-                more.push(Block { at, len, skip, is_summed: of.is_second });
+                let at =
+                    at.ok_or_else(|| reader.broken(offset, "a continuation has no address"))?;
+                let skip = if layout.is_second { 4 } else { 0 };
+                more.push(Block { at, len, skip, is_summed: layout.is_second });
                 continue;
             }
             self.messages.push(Message { kind, flags, body, at: block.at.saturating_add(at) });
@@ -223,11 +224,11 @@ impl Message {
     ) -> Result<Message, Stop> {
         let refused = |what: &str| SHARED.broken(format!("a message is {what}"));
         let at = reader.read(self.at, "a shared message", body, |cursor| {
-            let (version, of) = (cursor.u8()?, cursor.u8()?);
+            let (version, flags) = (cursor.u8()?, cursor.u8()?);
             if version == 1 {
                 cursor.take(6)?;
             }
-            match (version, of) {
+            match (version, flags) {
                 (3, 1) => Some(None),
                 _ => reader.address(cursor),
             }

@@ -52,8 +52,8 @@ impl Heaps {
     ) -> Result<(), Stop> {
         loop {
             let (mut missing, mut seen) = (Vec::new(), HashSet::default());
-            for (of, bytes) in values {
-                self.find(reader, of, bytes, &mut seen, &mut missing);
+            for (datatype, bytes) in values {
+                self.find(reader, datatype, bytes, &mut seen, &mut missing);
             }
             sort(&mut missing);
             missing.dedup();
@@ -69,13 +69,14 @@ impl Heaps {
     fn find(
         &self,
         reader: &Reader<'_>,
-        of: &Datatype,
+        datatype: &Datatype,
         bytes: &[u8],
         seen: &mut HashSet<(u64, u32, usize)>,
         missing: &mut Vec<u64>,
     ) {
-        let each = || bytes.chunks_exact(usize::try_from(of.size).unwrap_or(usize::MAX).max(1));
-        match &of.kind {
+        let each =
+            || bytes.chunks_exact(usize::try_from(datatype.size).unwrap_or(usize::MAX).max(1));
+        match &datatype.kind {
             Kind::VarText | Kind::Var(_) => {
                 for value in each() {
                     let Some(found) = Located::read(reader, value) else { continue };
@@ -85,18 +86,29 @@ impl Heaps {
                         continue;
                     };
                     let object = u16::try_from(found.number).ok().and_then(|n| objects.get(&n));
-                    let (Kind::Var(of), Some(object)) = (&of.kind, object) else { continue };
-                    if of.is_varying() && seen.insert((at, found.number, of.identity())) {
-                        self.find(reader, of, object, seen, missing);
+                    let (Kind::Var(datatype), Some(object)) = (&datatype.kind, object) else {
+                        continue;
+                    };
+                    if datatype.is_varying() && seen.insert((at, found.number, datatype.identity()))
+                    {
+                        self.find(reader, datatype, object, seen, missing);
                     }
                 }
             }
-            Kind::Array(_, of) if of.is_varying() => self.find(reader, of, bytes, seen, missing),
+            Kind::Array(_, datatype) if datatype.is_varying() => {
+                self.find(reader, datatype, bytes, seen, missing)
+            }
             Kind::Record(members) => {
-                for member in members.iter().filter(|member| member.of.is_varying()) {
+                for member in members.iter().filter(|member| member.datatype.is_varying()) {
                     for value in each() {
-                        let value = part(value, member.at, member.of.size);
-                        self.find(reader, &member.of, value.unwrap_or_default(), seen, missing);
+                        let value = part(value, member.at, member.datatype.size);
+                        self.find(
+                            reader,
+                            &member.datatype,
+                            value.unwrap_or_default(),
+                            seen,
+                            missing,
+                        );
                     }
                 }
             }
@@ -208,39 +220,39 @@ impl<'a, 'w> Conversion<'a, 'w> {
     ///
     /// # Errors
     /// Returns an error if a value is missing from the heap, and of [`Room::take`].
-    pub(super) fn run(mut self, of: &Datatype, values: &[u8]) -> Result<Records> {
+    pub(super) fn run(mut self, datatype: &Datatype, values: &[u8]) -> Result<Records> {
         let mut records = Vec::new();
-        self.all(of, values, &mut records)?;
+        self.all(datatype, values, &mut records)?;
         self.out.records = records;
         Ok(self.out)
     }
 
-    fn all(&mut self, of: &Datatype, values: &[u8], to: &mut Vec<u8>) -> Result<()> {
-        let size = usize::try_from(of.size).unwrap_or(usize::MAX).max(1);
+    fn all(&mut self, datatype: &Datatype, values: &[u8], to: &mut Vec<u8>) -> Result<()> {
+        let size = usize::try_from(datatype.size).unwrap_or(usize::MAX).max(1);
         let count = values.len().checked_div(size).unwrap_or(0) as u64;
-        self.room.take(count.saturating_mul(of.width()))?;
-        values.chunks_exact(size).try_for_each(|value| self.one(of, value, to))
+        self.room.take(count.saturating_mul(datatype.width()))?;
+        values.chunks_exact(size).try_for_each(|value| self.one(datatype, value, to))
     }
 
-    fn one(&mut self, of: &Datatype, value: &[u8], to: &mut Vec<u8>) -> Result<()> {
-        match &of.kind {
+    fn one(&mut self, datatype: &Datatype, value: &[u8], to: &mut Vec<u8>) -> Result<()> {
+        match &datatype.kind {
             Kind::Number(number) => turned(number, value, to),
-            Kind::Enum(of, _) => self.one(of, value, to)?,
-            Kind::Array(_, of) => {
-                let size = usize::try_from(of.size).unwrap_or(usize::MAX).max(1);
-                value.chunks_exact(size).try_for_each(|value| self.one(of, value, to))?;
+            Kind::Enum(datatype, _) => self.one(datatype, value, to)?,
+            Kind::Array(_, datatype) => {
+                let size = usize::try_from(datatype.size).unwrap_or(usize::MAX).max(1);
+                value.chunks_exact(size).try_for_each(|value| self.one(datatype, value, to))?;
             }
             Kind::Record(members) => {
                 for member in members {
-                    let own = part(value, member.at, member.of.size);
+                    let own = part(value, member.at, member.datatype.size);
                     let outside = || self.reader.broken(0, "a member lies outside of its record");
-                    self.one(&member.of, own.ok_or_else(outside)?, to)?;
+                    self.one(&member.datatype, own.ok_or_else(outside)?, to)?;
                 }
             }
             Kind::VarText | Kind::Var(_) => {
                 let missing = || self.reader.broken(0, "a value is missing from the heap");
                 let found = Located::read(self.reader, value).ok_or_else(missing)?;
-                let entry = self.entry(of, found)?;
+                let entry = self.entry(datatype, found)?;
                 push(entry, to);
             }
             Kind::Reference => {
@@ -261,27 +273,27 @@ impl<'a, 'w> Conversion<'a, 'w> {
     }
 
     /// Returns the place of a value in the heap of the records.
-    fn entry(&mut self, of: &Datatype, found: Located) -> Result<(u64, u64)> {
-        let key = (found.at.unwrap_or(0), found.number, found.len, of.identity());
+    fn entry(&mut self, datatype: &Datatype, found: Located) -> Result<(u64, u64)> {
+        let key = (found.at.unwrap_or(0), found.number, found.len, datatype.identity());
         if let Some(known) = self.known.get(&key) {
             return Ok(*known);
         }
-        let width = match &of.kind {
-            Kind::Var(of) => of.size.into(),
+        let width = match &datatype.kind {
+            Kind::Var(datatype) => datatype.size.into(),
             _ => 1,
         };
         let missing = || self.reader.broken(0, "a value is missing from the heap");
         let value = self.heaps.get(found, width).ok_or_else(missing)?;
-        let entry = match &of.kind {
-            Kind::Var(of) => {
+        let entry = match &datatype.kind {
+            Kind::Var(datatype) => {
                 let mut items = Vec::new();
-                self.all(of, &value, &mut items)?;
+                self.all(datatype, &value, &mut items)?;
                 self.keep(&items, ALIGN)?
             }
             _ => {
                 let text = ended(&value);
                 if std::str::from_utf8(text).is_err() {
-                    self.out.bytes.insert(of.identity());
+                    self.out.bytes.insert(datatype.identity());
                 }
                 self.room.take(text.len() as u64)?;
                 self.keep(text, 1)?

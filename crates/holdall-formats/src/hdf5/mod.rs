@@ -1,6 +1,6 @@
 //! HDF5, as far as it contains arrays: the format in which h5py, Keras and others store weights.
 //!
-//! # What
+//! # Contents
 //! Groups, which are like folders, contain datasets, which are arrays with attributes. A dataset is a tensor whose name
 //! is its path. A `.keras` file is a zip, of which `model.weights.h5` is read.
 //!

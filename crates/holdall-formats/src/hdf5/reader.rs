@@ -64,8 +64,8 @@ impl Reader<'_> {
     }
 
     /// Returns bytes of a block. Fails if so many bytes have been read that blocks must refer to each other repeatedly.
-    fn look(&self, place: Range<u64>) -> Result<Bytes, Stop> {
-        let bytes = self.window.bytes(place)?;
+    fn look(&self, range: Range<u64>) -> Result<Bytes, Stop> {
+        let bytes = self.window.bytes(range)?;
         let seen = self.seen.get().saturating_add(bytes.len() as u64);
         self.seen.set(seen);
         let most = self.end.saturating_sub(self.base).saturating_add(LEAST).saturating_mul(TIMES);
@@ -83,8 +83,8 @@ impl Reader<'_> {
 
     /// Requests all of these blocks together, given as the address and the length of each.
     pub(super) fn ask(&self, blocks: impl IntoIterator<Item = (u64, u64)>) -> Result<(), Stop> {
-        let places = blocks.into_iter().filter_map(|(at, len)| self.clipped(at, len).ok());
-        self.window.all(places)
+        let ranges = blocks.into_iter().filter_map(|(at, len)| self.clipped(at, len).ok());
+        self.window.all(ranges)
     }
 
     /// Returns the bytes between the signature of a block of `len` bytes and the checksum at its end.
@@ -109,16 +109,17 @@ impl Reader<'_> {
 
     /// Checks the checksum at the end of `bytes`, and returns the number of bytes before it.
     pub(super) fn summed(&self, at: u64, bytes: &[u8]) -> Result<usize> {
-        let Some((content, said)) = bytes.split_last_chunk::<4>() else {
+        let Some((content, stored)) = bytes.split_last_chunk::<4>() else {
             return Err(self.broken(at, "a block is too short for its checksum"));
         };
-        let (found, said) = (lookup3(content), u32::from_le_bytes(*said));
-        match found == said {
+        let (found, stored) = (lookup3(content), u32::from_le_bytes(*stored));
+        match found == stored {
             true => Ok(content.len()),
             false => {
-                let message = format!("the checksum is {found:#010x}, but {said:#010x} is stored");
-                let place = self.locate(at, bytes.len() as u64)?;
-                Err(CHECKSUM.broken(message).at(place))
+                let message =
+                    format!("the checksum is {found:#010x}, but {stored:#010x} is stored");
+                let range = self.locate(at, bytes.len() as u64)?;
+                Err(CHECKSUM.broken(message).at(range))
             }
         }
     }

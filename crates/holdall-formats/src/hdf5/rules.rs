@@ -34,7 +34,7 @@ holdall_core::error::rules! {
     pub NAME: Malformed "hdf5/name" "Links have UTF-8 names that are not empty, contain no `/`, and are unique in their group.";
     /// An element type that is not supported.
     pub DTYPE: Unsupported "hdf5/dtype"
-        "Elements are integers, floats, complex numbers, booleans, texts, bytes, or references to objects; or arrays, compounds or sequences of these.";
+        "Elements are integers, floats, complex numbers, booleans, strings, bytes, or references to objects; or arrays, compounds or sequences of these.";
     /// A layout of data that is not supported.
     pub LAYOUT: Unsupported "hdf5/layout" "Data is contiguous, compact or chunked, or of blocks of other datasets of the file, which have the same type."
         hint "copy the virtual dataset to a plain dataset with the program that wrote it";

@@ -1,4 +1,5 @@
-//! Datasets that need others, or the heap: virtual ones, and those whose values have a variable length or are references.
+//! Datasets that need others, or the heap: virtual ones, and those whose values have a variable length or are
+//! references.
 
 use super::dataset::{Data, Dataset, Virtual};
 use super::datatype::{ElementKind, Elements};
@@ -47,32 +48,32 @@ impl Settling<'_, '_> {
         let is_varying =
             matches!(&dataset.data, Ok((Elements { what: ElementKind::Varying, .. }, _)));
         if !is_varying
-            && let Ok((_, Data::Virtual(of))) = &dataset.data
-            && let Some(array) = self.in_place(dataset, of)?
+            && let Ok((_, Data::Virtual(layout))) = &dataset.data
+            && let Some(array) = self.in_place(dataset, layout)?
         {
             return Ok((Data::Chunked(Box::new(array)), None));
         }
         let bytes = self.stored(number, &mut Vec::new())?;
         if !is_varying {
             let records = match &dataset.data {
-                Ok((_, Data::Virtual(of))) if let Some(members) = &of.members => {
+                Ok((_, Data::Virtual(layout))) if let Some(members) = &layout.members => {
                     members.decode(&bytes)?
                 }
                 _ => bytes.to_vec(),
             };
             return Ok((Data::Stated(Box::new(Records { records, ..Records::default() })), None));
         }
-        let of = dataset.of.innermost();
+        let datatype = dataset.datatype.innermost();
         let mut heaps = Heaps::default();
-        heaps.load(self.reader, &[(of, &bytes)])?;
+        heaps.load(self.reader, &[(datatype, &bytes)])?;
         let conversion = Conversion::new(self.reader, &heaps, self.paths, &mut self.room);
-        let records = conversion.run(of, &bytes)?;
-        let kind = Value::Text(of.field("", &records.bytes)?.kind());
+        let records = conversion.run(datatype, &bytes)?;
+        let kind = Value::Text(datatype.field("", &records.bytes)?.kind());
         Ok((Data::Stated(Box::new(records)), Some(kind)))
     }
 
-    /// Returns all bytes of a dataset as they are stored, with the filters undone. `above` are the virtual datasets that
-    /// need it.
+    /// Returns all bytes of a dataset as they are stored, with the filters undone. `above` are the virtual datasets
+    /// that need it.
     fn stored(&mut self, number: usize, above: &mut Vec<usize>) -> Result<Bytes, Stop> {
         let datasets = self.datasets;
         let Some(dataset) = datasets.get(number) else { return Ok(Bytes::new()) };
@@ -94,14 +95,14 @@ impl Settling<'_, '_> {
                 }
                 Ok(out.into())
             }
-            Ok((_, Data::Virtual(of))) => {
+            Ok((_, Data::Virtual(layout))) => {
                 if above.len() >= NESTED || above.contains(&number) {
                     return Err(LOOP
                         .broken("it is a virtual dataset that is made of itself")
                         .into());
                 }
                 above.push(number);
-                let found = self.assembled(dataset, of, above);
+                let found = self.assembled(dataset, layout, above);
                 above.pop();
                 found
             }
@@ -113,15 +114,15 @@ impl Settling<'_, '_> {
     fn assembled(
         &mut self,
         dataset: &Dataset,
-        of: &Virtual,
+        layout: &Virtual,
         above: &mut Vec<usize>,
     ) -> Result<Bytes, Stop> {
-        self.room.take(of.len)?;
-        let width = u64::from(dataset.of.size);
-        let len = usize::try_from(of.len).unwrap_or(usize::MAX);
-        let mut out: Vec<u8> = of.fill.iter().copied().cycle().take(len).collect();
+        self.room.take(layout.len)?;
+        let width = u64::from(dataset.datatype.size);
+        let len = usize::try_from(layout.len).unwrap_or(usize::MAX);
+        let mut out: Vec<u8> = layout.fill.iter().copied().cycle().take(len).collect();
         let mut sources: Vec<(usize, Bytes)> = Vec::new();
-        for mapping in &of.mappings {
+        for mapping in &layout.mappings {
             let (number, runs) =
                 self.runs(dataset, &mapping.path, |from| mapping.runs(from, &dataset.outer))?;
             let bytes = match sources.iter().find(|(known, _)| *known == number) {
@@ -141,17 +142,17 @@ impl Settling<'_, '_> {
     }
 
     /// Returns a virtual dataset as an array in chunks, if all its elements are in the file as they are.
-    fn in_place(&self, dataset: &Dataset, of: &Virtual) -> Result<Option<Chunked>> {
+    fn in_place(&self, dataset: &Dataset, layout: &Virtual) -> Result<Option<Chunked>> {
         let count = element_count(&dataset.outer).unwrap_or(u64::MAX);
-        if of.members.is_some() || of.len == 0 {
+        if layout.members.is_some() || layout.len == 0 {
             return Ok(None);
         }
-        let width = u64::from(dataset.of.size);
+        let width = u64::from(dataset.datatype.size);
         let mut all = Vec::new();
-        for mapping in &of.mappings {
+        for mapping in &layout.mappings {
             let (number, runs) =
                 self.runs(dataset, &mapping.path, |from| mapping.runs(from, &dataset.outer))?;
-            let source = self.datasets.get(number).and_then(|of| of.data.as_ref().ok());
+            let source = self.datasets.get(number).and_then(|other| other.data.as_ref().ok());
             let Some((_, Data::At(place))) = source else { return Ok(None) };
             if all.len().saturating_add(runs.len()) > MOST_CHUNKS {
                 return Ok(None);
@@ -172,7 +173,7 @@ impl Settling<'_, '_> {
             let from = run.from.saturating_mul(width);
             let upto = from.saturating_add(run.len.saturating_mul(width));
             let stored = Extent::from(place.clone()).part(from..upto);
-            chunks.push(Chunk { number: starts.len() as u64, stored, left_out: 0 });
+            chunks.push(Chunk { number: starts.len() as u64, stored, skipped_steps: 0 });
             starts.push(run.to);
             at = end(run);
         }
@@ -180,7 +181,7 @@ impl Settling<'_, '_> {
             starts.push(at);
         }
         let Some(grid) = Grid::cut(&[count], vec![starts], width) else { return Ok(None) };
-        Chunked::new(grid, of.fill.clone(), Vec::new(), EdgeChunks::Filtered, chunks).map(Some)
+        Chunked::new(grid, layout.fill.clone(), Vec::new(), EdgeChunks::Filtered, chunks).map(Some)
     }
 
     /// Returns the number of the dataset at a path, which must have the same type as `dataset`, and what `runs` returns
@@ -196,7 +197,7 @@ impl Settling<'_, '_> {
         };
         let number = (self.find)(path)?.ok_or_else(|| wrong("is not a dataset"))?;
         let source = self.datasets.get(number).ok_or_else(|| wrong("is not a dataset"))?;
-        if source.of != dataset.of {
+        if source.datatype != dataset.datatype {
             return Err(wrong("has another type"));
         }
         Ok((number, runs(&source.outer)?))

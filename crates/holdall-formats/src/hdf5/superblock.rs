@@ -36,14 +36,14 @@ pub(super) fn find(window: &Window, whole: Range<u64>) -> Result<Option<u64>, St
         window.bytes(whole.clone())?;
     }
     let after = std::iter::successors(Some(USER_BLOCK), |at| at.checked_mul(2));
-    let places: Vec<Range<u64>> = after
+    let ranges: Vec<Range<u64>> = after
         .filter_map(|at| whole.start.checked_add(at))
         .map_while(|at| at.checked_add(len).filter(|end| *end <= whole.end).map(|end| at..end))
         .collect();
-    window.all(places.iter().cloned())?;
-    for place in places {
-        if window.bytes(place.clone())?.as_ref() == SIGNATURE {
-            return Ok(Some(place.start));
+    window.all(ranges.iter().cloned())?;
+    for range in ranges {
+        if window.bytes(range.clone())?.as_ref() == SIGNATURE {
+            return Ok(Some(range.start));
         }
     }
     Ok(None)
@@ -67,9 +67,9 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
     let (mut beside, mut checksum) = (Attributes::new(), None);
     let whole = match window.head(4)?.starts_with(ZIP) {
         true => {
-            let (place, crc) = in_zip(window, limits, &mut beside)?;
-            checksum = Some(Checksum::new(WEIGHTS, place.clone().into(), Digest::Crc32(crc)));
-            place
+            let (range, crc) = in_zip(window, limits, &mut beside)?;
+            checksum = Some(Checksum::new(WEIGHTS, range.clone().into(), Digest::Crc32(crc)));
+            range
         }
         false => 0..window.len(),
     };
@@ -80,9 +80,9 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
         return Err(SUPERBLOCK.broken("the file has no superblock").at(whole).into());
     };
     let bytes = window.bytes(at..at.saturating_add(MOST).min(whole.end))?;
-    let place = at..at.saturating_add(bytes.len() as u64);
+    let range = at..at.saturating_add(bytes.len() as u64);
     let mut cursor = Cursor::new(&bytes);
-    let cut = || SUPERBLOCK.broken("the superblock is cut short").at(place.clone());
+    let cut = || SUPERBLOCK.broken("the superblock is cut short").at(range.clone());
     cursor.take(SIGNATURE.len() as u64).ok_or_else(cut)?;
     let version = cursor.u8().ok_or_else(cut)?;
     let (offset, length, flags) = match version {
@@ -99,12 +99,12 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
         }
         other => {
             let message = format!("the superblock is of version {other}");
-            return Err(VERSION.broken(message).at(place).into());
+            return Err(VERSION.broken(message).at(range).into());
         }
     };
     if ![offset, length].iter().all(|len| matches!(len, 2 | 4 | 8)) {
         let message = format!("addresses have {offset} bytes, lengths have {length} bytes");
-        return Err(SUPERBLOCK.broken(message).at(place).into());
+        return Err(SUPERBLOCK.broken(message).at(range).into());
     }
     let mut reader =
         Reader { window, limits, base: at, end: whole.end, offset, length, seen: Cell::new(0) };
@@ -123,15 +123,15 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
         }
     };
     // Addresses count from the superblock, even if bytes were inserted before it later.
-    let said = end.checked_sub(base).and_then(|len| len.checked_add(at));
-    match said.filter(|said| *said >= at) {
-        Some(said) if said <= whole.end => reader.end = said,
+    let stated_end = end.checked_sub(base).and_then(|len| len.checked_add(at));
+    match stated_end.filter(|stated_end| *stated_end >= at) {
+        Some(stated_end) if stated_end <= whole.end => reader.end = stated_end,
         _ if limits.salvage => {}
         _ => {
             let has = whole.end.saturating_sub(at);
             let message =
                 format!("the superblock gives {end} bytes from {base} on, but the file has {has}");
-            return Err(TRUNCATED.broken(message).at(place).into());
+            return Err(TRUNCATED.broken(message).at(range).into());
         }
     }
     Ok(Start { reader, root, is_open: version == 3 && flags & 1 == 1, beside, checksum })

@@ -33,7 +33,7 @@ struct Child {
 pub(super) fn first(
     reader: &Reader<'_>,
     root: u64,
-    of: u8,
+    node_type: u8,
     keys: &Keys<'_>,
 ) -> Result<Vec<(Bytes, u64)>, Stop> {
     let addresses = u64::from(reader.offset).saturating_mul(2);
@@ -59,8 +59,8 @@ pub(super) fn first(
                 cursor.take(addresses)?;
                 Some(found)
             })?;
-            if kind != of {
-                let message = format!("a node of type {kind} in a tree of type {of}");
+            if kind != node_type {
+                let message = format!("a node of type {kind} in a tree of type {node_type}");
                 return Err(reader.broken(*at, message).into());
             }
             Ok((*at, depth, u64::from(count)))
@@ -148,12 +148,12 @@ pub(super) fn slice(bytes: &Bytes, range: std::ops::Range<u64>) -> Bytes {
 /// Compares two keys or records.
 pub(super) type Compare<'a> = &'a dyn Fn(&Bytes, &Bytes) -> Ordering;
 
-/// Returns all records of a tree of version 2 of type `of`. All have the same length. With `compare`, they must be in
-/// ascending order, and those of each node between those of its parent node.
+/// Returns all records of a tree of version 2 of type `node_type`. All have the same length. With `compare`, they must
+/// be in ascending order, and those of each node between those of its parent node.
 pub(super) fn second(
     reader: &Reader<'_>,
     at: u64,
-    of: u8,
+    node_type: u8,
     compare: Option<Compare<'_>>,
 ) -> Result<Vec<Bytes>, Stop> {
     let sizes = u64::from(reader.offset).saturating_add(reader.length.into());
@@ -170,7 +170,7 @@ pub(super) fn second(
         let e = VERSION.broken(format!("a tree of version {version}"));
         return Err(e.at(reader.locate(at, 0)?).into());
     }
-    if kind != of || record_len == 0 {
+    if kind != node_type || record_len == 0 {
         let message = format!("a tree of type {kind} with records of {record_len} bytes");
         return Err(reader.broken(at, message).into());
     }

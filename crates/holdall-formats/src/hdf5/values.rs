@@ -13,28 +13,29 @@ const MOST: usize = 64_000;
 
 /// The element type of a dataset, and the attribute that names it if the datatype does not.
 pub(super) struct Stored {
-    pub(super) of: Vec<u8>,
+    pub(super) datatype: Vec<u8>,
     pub(super) mark: Option<&'static str>,
 }
 
 /// Returns the element type in HDF5, if there is one.
 pub(super) fn element(dtype: DType, logical: Option<&LogicalType>) -> Option<Stored> {
-    let plain = |of: Vec<u8>| Stored { of, mark: None };
-    let found = MARKS.iter().find(|(_, of, own)| (of, own.as_ref()) == (&dtype, logical));
+    let plain = |datatype: Vec<u8>| Stored { datatype, mark: None };
+    let found =
+        MARKS.iter().find(|(_, datatype, own)| (datatype, own.as_ref()) == (&dtype, logical));
     let mark = found.map(|(mark, ..)| *mark);
     Some(match logical {
         Some(LogicalType::Complex64) => plain(pair(&float(4, 8, 127))),
         Some(LogicalType::Complex128) => plain(pair(&float(8, 11, 1023))),
         Some(LogicalType::F8E5M2) => plain(float(1, 5, 15)),
-        None => Stored { of: number(dtype), mark },
+        None => Stored { datatype: number(dtype), mark },
         // Opaque bytes, whose type only the attribute names.
-        Some(_) => mark.map(|_| Stored { of: opaque(1), mark })?,
+        Some(_) => mark.map(|_| Stored { datatype: opaque(1), mark })?,
     })
 }
 
 /// The message of a datatype, and that of a dataspace.
-pub(super) fn datatype(of: Vec<u8>) -> Message {
-    Message::new(kind::DATATYPE, of)
+pub(super) fn datatype(datatype: Vec<u8>) -> Message {
+    Message::new(kind::DATATYPE, datatype)
 }
 
 pub(super) fn dataspace(shape: &[u64]) -> Message {
@@ -52,16 +53,16 @@ pub(super) fn attribute(name: &str, value: &Value, texts: &mut Texts) -> Option<
         return None;
     }
     if *value == Value::Null {
-        return Some(of_attribute(name, &number(DType::F64), &space(None)));
+        return Some(attribute_message(name, &number(DType::F64), &space(None)));
     }
     let (shape, leaves) = leaves(value)?;
     let values = Values::from_values(&leaves)?;
-    let of = values.datatype();
+    let datatype = values.datatype();
     let len = match &values {
         Values::Plain(_, bytes) => bytes.len(),
         Values::Texts(all) => all.len().checked_mul(16)?,
     };
-    let mut message = of_attribute(name, &of, &space(Some(&shape)));
+    let mut message = attribute_message(name, &datatype, &space(Some(&shape)));
     if len > MOST / 2 {
         return None;
     }
@@ -85,13 +86,13 @@ pub(super) fn attribute(name: &str, value: &Value, texts: &mut Texts) -> Option<
 }
 
 /// Returns the message of an attribute without its values, in version 3, in which the name is UTF-8.
-fn of_attribute(name: &str, of: &[u8], space: &[u8]) -> Message {
+fn attribute_message(name: &str, datatype: &[u8], space: &[u8]) -> Message {
     let len = |bytes: usize| u16::try_from(bytes).unwrap_or(u16::MAX).to_le_bytes();
     let mut message = Message::new(kind::ATTRIBUTE, vec![3, 0]);
-    [len(name.len().saturating_add(1)), len(of.len()), len(space.len())]
+    [len(name.len().saturating_add(1)), len(datatype.len()), len(space.len())]
         .iter()
         .for_each(|len| message.push(len));
-    [&[1][..], name.as_bytes(), &[0], of, space].iter().for_each(|bytes| message.push(bytes));
+    [&[1][..], name.as_bytes(), &[0], datatype, space].iter().for_each(|bytes| message.push(bytes));
     message
 }
 
@@ -124,9 +125,9 @@ enum Values<'a> {
 
 impl<'a> Values<'a> {
     fn from_values(all: &[&'a Value]) -> Option<Values<'a>> {
-        let each = |of: Vec<u8>, get: &dyn Fn(&Value) -> Option<[u8; 8]>| {
+        let each = |datatype: Vec<u8>, get: &dyn Fn(&Value) -> Option<[u8; 8]>| {
             let found: Option<Vec<[u8; 8]>> = all.iter().map(|value| get(value)).collect();
-            found.map(|found| Values::Plain(of, found.concat()))
+            found.map(|found| Values::Plain(datatype, found.concat()))
         };
         let signed = |value: &Value| Some(i64::try_from(value.as_integer()?).ok()?.to_le_bytes());
         let unsigned = |value: &Value| Some(u64::try_from(value.as_integer()?).ok()?.to_le_bytes());
@@ -166,7 +167,7 @@ impl<'a> Values<'a> {
 
     fn datatype(&self) -> Vec<u8> {
         match self {
-            Values::Plain(of, _) => of.clone(),
+            Values::Plain(datatype, _) => datatype.clone(),
             Values::Texts(_) => {
                 // A variable-length string in UTF-8.
                 [&[0x19, 1, 1, 0, 16, 0, 0, 0][..], &number(DType::U8)].concat()
@@ -201,8 +202,9 @@ fn number(dtype: DType) -> Vec<u8> {
         DType::U8 => integer(1, false),
         // As h5py writes booleans.
         DType::Bool => {
-            let of = integer(1, true);
-            [&[0x18, 2, 0, 0, 1, 0, 0, 0][..], &of, b"FALSE\0\0\0TRUE\0\0\0\0", &[0, 1]].concat()
+            let datatype = integer(1, true);
+            [&[0x18, 2, 0, 0, 1, 0, 0, 0][..], &datatype, b"FALSE\0\0\0TRUE\0\0\0\0", &[0, 1]]
+                .concat()
         }
     }
 }
@@ -223,14 +225,14 @@ fn float(width: u8, exponent: u8, bias: u16) -> Vec<u8> {
 }
 
 /// Returns a compound of two floats, as h5py writes complex numbers.
-fn pair(of: &[u8]) -> Vec<u8> {
-    let width = of.get(4).copied().unwrap_or_default();
+fn pair(datatype: &[u8]) -> Vec<u8> {
+    let width = datatype.get(4).copied().unwrap_or_default();
     let mut out = vec![0x16, 2, 0, 0, width.saturating_mul(2), 0, 0, 0];
     for (name, at) in [(b'r', 0), (b'i', width)] {
         out.extend_from_slice(&[name, 0, 0, 0, 0, 0, 0, 0, at, 0, 0, 0]);
         // No dimensions.
         out.extend_from_slice(&[0; 28]);
-        out.extend_from_slice(of);
+        out.extend_from_slice(datatype);
     }
     out
 }
@@ -238,8 +240,8 @@ fn pair(of: &[u8]) -> Vec<u8> {
 /// Returns the compound type of records with these fields; `None` if HDF5 has no such type, or it is too long for a
 /// message.
 pub(super) fn record(fields: &Fields) -> Option<Vec<u8>> {
-    let of = compound(fields)?;
-    (of.len() <= MOST).then_some(of)
+    let datatype = compound(fields)?;
+    (datatype.len() <= MOST).then_some(datatype)
 }
 
 /// Returns a compound of version 2, whose members have dimensions only in their types.
@@ -255,32 +257,32 @@ fn compound(fields: &Fields) -> Option<Vec<u8>> {
         let len = field.name.len();
         out.resize(out.len().checked_add(8)?.checked_sub(len.checked_rem(8)?)?, 0);
         out.extend_from_slice(&u32::try_from(field.at).ok()?.to_le_bytes());
-        out.extend(member(&field.of, &field.shape)?);
+        out.extend(member(&field.ty, &field.shape)?);
     }
     Some(out)
 }
 
 /// Returns the type of a field.
-fn member(of: &FieldType, shape: &[u64]) -> Option<Vec<u8>> {
+fn member(ty: &FieldType, shape: &[u64]) -> Option<Vec<u8>> {
     let mut dims = shape.to_vec();
-    let of = match of {
+    let datatype = match ty {
         FieldType::Fields(fields) => compound(fields)?,
         FieldType::Entry(_) => return None,
-        FieldType::Element(of) => match of_numpy(of) {
-            Some(of) => of,
+        FieldType::Element(numpy) => match numpy_datatype(numpy) {
+            Some(datatype) => datatype,
             None => {
-                dims.extend(of.inner);
-                let found = element(of.dtype, of.logical_type.as_ref());
-                found.filter(|of| of.mark.is_none())?.of
+                dims.extend(numpy.inner);
+                let stored = element(numpy.dtype, numpy.logical_type.as_ref());
+                stored.filter(|stored| stored.mark.is_none())?.datatype
             }
         },
     };
-    let width = u32::from_le_bytes(*of.get(4..)?.first_chunk()?);
+    let width = u32::from_le_bytes(*datatype.get(4..)?.first_chunk()?);
     if width == 0 || dims.len() > MAX_RANK {
         return None;
     }
     if dims.is_empty() {
-        return Some(of);
+        return Some(datatype);
     }
     let len = dims.iter().try_fold(u64::from(width), |n, dim| n.checked_mul(*dim))?;
     let len = u32::try_from(len).ok().filter(|len| *len > 0)?;
@@ -291,15 +293,15 @@ fn member(of: &FieldType, shape: &[u64]) -> Option<Vec<u8>> {
     }
     // The permutation of the dimensions, which is the identity.
     (0..u32::from(rank)).for_each(|at| out.extend_from_slice(&at.to_le_bytes()));
-    out.extend(of);
+    out.extend(datatype);
     Some(out)
 }
 
 /// Returns the datatype of elements with a specific NumPy type: fixed-length strings, opaque bytes, or times as h5py
 /// writes them. `None` for other elements.
-pub(super) fn of_numpy(of: &Element) -> Option<Vec<u8>> {
-    let descr = of.descr.as_deref()?;
-    match (descr.chars().nth(1)?, of.inner) {
+pub(super) fn numpy_datatype(datatype: &Element) -> Option<Vec<u8>> {
+    let descr = datatype.descr.as_deref()?;
+    match (descr.chars().nth(1)?, datatype.inner) {
         ('S', Some(len)) if len > 0 => Some(text(u32::try_from(len).ok()?)),
         ('V', Some(len)) if len > 0 => Some(opaque(u32::try_from(len).ok()?)),
         ('M' | 'm', None) => tagged(&format!("{TAG}{descr}")),

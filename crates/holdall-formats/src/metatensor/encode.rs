@@ -66,8 +66,8 @@ impl Encode for Encoder {
     }
 
     fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
-        let names = holdall_json::duplicate(declared.iter().map(|t| t.name.as_str()));
-        if let Some(name) = names {
+        let duplicate = holdall_json::duplicate(declared.iter().map(|t| t.name.as_str()));
+        if let Some(name) = duplicate {
             return Err(DECLARED.broken("two tensors have this name").in_tensor(name));
         }
         declared.iter().try_for_each(|tensor| self.check_tensor(tensor))?;
@@ -82,8 +82,13 @@ impl Encode for Encoder {
         self.slots.next_offset(end, tensor, component)
     }
 
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
-        self.slots.placed(tensor, component, &stored)
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()> {
+        self.slots.component_written(tensor, component, &stored)
     }
 
     fn finish(&mut self, end: u64) -> Result<Bytes> {
@@ -177,7 +182,8 @@ fn difference<'s>(
     if own_attributes(found.attributes(), has_kind).to_json() != own.to_json() {
         return Some("attribute");
     }
-    // The kinds of a given schema are those of the schema; other kinds became a part of the inferred schema.
+    // If the caller gave a schema, the kinds of tensors must be those in it. Otherwise, the schema was inferred from
+    // the kinds, and they need not be compared.
     let kind = |attributes: &Attributes| {
         let text = attributes.get(KIND_ATTRIBUTE).and_then(Value::as_text)?;
         let kind = parse(text.as_bytes(), KIND_DEPTH).ok()?;
@@ -188,6 +194,7 @@ fn difference<'s>(
         let defs = kind.get("$defs").and_then(Json::as_object).cloned();
         Some(self_contained(kind, defs.as_ref()))
     };
-    let differs = has_kind && is_given && kind(&tensor.attributes) != kind(found.attributes());
-    differs.then_some("kind")
+    let is_other_kind =
+        has_kind && is_given && kind(&tensor.attributes) != kind(found.attributes());
+    is_other_kind.then_some("kind")
 }

@@ -38,7 +38,7 @@ pub(super) struct Leaves {
     /// The distinct schemas, as text.
     texts: Vec<String>,
     /// The index in `texts` of each tensor's schema.
-    of: Vec<usize>,
+    leaf_ids: Vec<usize>,
     /// The `$defs` that the schemas refer to.
     defs: Defs,
 }
@@ -62,7 +62,7 @@ impl Leaves {
     /// # Errors
     /// Returns [`LAYOUT`], [`KIND`] or `metatensor/logical-type` if a tensor has no schema.
     pub(super) fn from_tensors(tensors: &[TensorSpec], align: Option<u64>) -> Result<Leaves> {
-        let mut leaves = Leaves { texts: Vec::new(), of: Vec::new(), defs: Defs::default() };
+        let mut leaves = Leaves { texts: Vec::new(), leaf_ids: Vec::new(), defs: Defs::default() };
         let mut known: HashMap<String, usize> = HashMap::default();
         // The kinds so far, by their text.
         let mut kinds: HashMap<&str, String> = HashMap::default();
@@ -91,14 +91,14 @@ impl Leaves {
                 leaves.texts.push(text.clone());
                 next
             });
-            leaves.of.push(number);
+            leaves.leaf_ids.push(number);
         }
         Ok(leaves)
     }
 
     /// Returns `true` if two tensors have the same schema.
     pub(super) fn are_alike(&self, a: usize, b: usize) -> bool {
-        self.of.get(a) == self.of.get(b)
+        self.leaf_ids.get(a) == self.leaf_ids.get(b)
     }
 
     /// Returns the schema of a kind without its `$defs`, which are moved to those of all schemas.
@@ -138,7 +138,7 @@ impl Leaves {
     /// Returns the schema of a whole tree.
     pub(super) fn schema(&self, tree: &Tree) -> String {
         let mut shared = Shared::default();
-        let root = shared.add(tree, &self.of);
+        let root = shared.add(tree, &self.leaf_ids);
         let Some(root) = root else {
             // Without tensors, the schema says only that members are tensors.
             let any = "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"object\",\"TypeDef:Tensor\":{}}}";
@@ -221,17 +221,18 @@ enum InferredNode {
 impl Shared {
     /// Adds the part that describes a tree; `None` if the tree has no tensors. The recursion is bounded by the depth of
     /// names.
-    fn add(&mut self, tree: &Tree, of: &[usize]) -> Option<usize> {
+    fn add(&mut self, tree: &Tree, leaf_ids: &[usize]) -> Option<usize> {
         let part = match tree {
             Tree::Value(_) => return None,
-            Tree::Tensor(number) => InferredNode::Leaf(of.get(*number).copied()?),
+            Tree::Tensor(number) => InferredNode::Leaf(leaf_ids.get(*number).copied()?),
             Tree::List(items) => {
-                let first = self.add(items.first()?, of)?;
+                let first = self.add(items.first()?, leaf_ids)?;
                 InferredNode::List(first, items.len())
             }
             Tree::Object(members) => {
-                let of_member =
-                    |(key, member): &(String, Tree)| Some((key.clone(), self.add(member, of)?));
+                let of_member = |(key, member): &(String, Tree)| {
+                    Some((key.clone(), self.add(member, leaf_ids)?))
+                };
                 let members: Vec<_> = members.iter().filter_map(of_member).collect();
                 if members.is_empty() {
                     return None;

@@ -1,6 +1,6 @@
 //! Metatensor: a JSON Schema that describes the bytes, a JSON header that locates them, and the bytes.
 //!
-//! # What
+//! # Contents
 //! Dense tensors with nested names, datasets of records with a fixed layout (numbers, strings, structs, unions), and
 //! blobs of many strings or ragged rows. The header comes first, as in safetensors. It contains a schema and the
 //! references to the data; plain values may occur among the references.

@@ -41,8 +41,8 @@ impl Aligns {
 
     /// Returns the alignment of a component of tensor number `tensor`.
     pub(super) fn component(&self, tensor: usize, role: &Role) -> u64 {
-        let of = self.all.get(tensor).copied().unwrap_or(ComponentAligns { first: 1, heap: 1 });
-        if *role == Role::BlobData { of.heap } else { of.first }
+        let aligns = self.all.get(tensor).copied().unwrap_or(ComponentAligns { first: 1, heap: 1 });
+        if *role == Role::BlobData { aligns.heap } else { aligns.first }
     }
 
     fn node(

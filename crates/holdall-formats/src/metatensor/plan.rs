@@ -31,7 +31,7 @@ pub(super) struct Plan<'a> {
     /// The plain values: path and JSON text.
     pub(super) values: Vec<(String, String)>,
     tree: Tree,
-    said: WrittenMetadata<'a>,
+    metadata: WrittenMetadata<'a>,
     schema: String,
     /// The schema of `tensors` in standard keywords, if `schema` is not in them.
     header_schema: Option<String>,
@@ -81,13 +81,13 @@ impl<'a> Plan<'a> {
             .needs_header_schema(&author)
             .then(|| compiled.header_schema(&json).to_string());
         let aligns = Aligns::from_tree(&named.tree, &compiled, root, declared)?;
-        let mut said = WrittenMetadata { is_inferred: !is_given, ..WrittenMetadata::default() };
-        said.names = named.names.into_iter().collect();
+        let mut metadata = WrittenMetadata { is_inferred: !is_given, ..WrittenMetadata::default() };
+        metadata.names = named.names.into_iter().collect();
         for tensor in declared {
             let has_kind = tensor.layout != Layout::Dense;
             let own = own_attributes(&tensor.attributes, has_kind);
             if !own.is_empty() {
-                said.tensor_attributes.insert(&tensor.name, own);
+                metadata.tensor_attributes.insert(&tensor.name, own);
             }
         }
         let data_align = align.unwrap_or(1).max(DATA_ALIGN);
@@ -97,7 +97,7 @@ impl<'a> Plan<'a> {
             declared,
             values,
             tree,
-            said,
+            metadata,
             schema,
             header_schema,
             aligns,
@@ -129,7 +129,7 @@ impl<'a> Plan<'a> {
         text.push_str(",\"tensors\":");
         let firsts = self.firsts();
         self.write(&self.tree, &slots, &firsts, &mut text);
-        if let Some(metadata) = self.said.write(self.attributes) {
+        if let Some(metadata) = self.metadata.write(self.attributes) {
             text.push_str(",\"metadata\":");
             text.push_str(&metadata);
         }
@@ -160,7 +160,7 @@ impl<'a> Plan<'a> {
     fn slots(&self) -> Result<(Vec<Slot>, u64)> {
         let mut slots: Vec<Slot> = Vec::new();
         let mut aligns: Vec<u64> = Vec::new();
-        let mut places: HashMap<(&str, &Role), usize> = HashMap::default();
+        let mut slot_indices: HashMap<(&str, &Role), usize> = HashMap::default();
         let specs = || {
             let all = self.declared.iter().enumerate();
             all.flat_map(|(at, t)| {
@@ -172,9 +172,9 @@ impl<'a> Plan<'a> {
             let mut align = self.aligns.component(at, &spec.role);
             let shares = match &spec.shares {
                 None => None,
-                Some(of) => {
-                    let first = places.get(&(of.tensor.as_str(), &of.role)).copied();
-                    let name = of.tensor.shown();
+                Some(owner) => {
+                    let first = slot_indices.get(&(owner.tensor.as_str(), &owner.role)).copied();
+                    let name = owner.tensor.shown();
                     let first = first.ok_or_else(|| {
                         fault(format!(
                             "it shares the bytes of `{name}`, which must be written before it"
@@ -188,8 +188,8 @@ impl<'a> Plan<'a> {
                 }
             };
             // Shared bytes have the slot of the component that owns them.
-            let place = shares.unwrap_or(slots.len());
-            places.insert((&tensor.name, &spec.role), place);
+            let slot_index = shares.unwrap_or(slots.len());
+            slot_indices.insert((&tensor.name, &spec.role), slot_index);
             aligns.push(align);
             let (tensor, range) = (tensor.name.clone(), 0..spec.decoded_len);
             slots.push(Slot { tensor, component, range, shares });

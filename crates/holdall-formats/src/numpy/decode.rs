@@ -58,8 +58,8 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     // Small compressed headers can decode to many fields, which are limited together.
     let room = Cell::new(limits.schema_nodes);
     let heads = read::all(&entries, |entry| -> Result<Head, Stop> {
-        let place = directory.data(entry, window)?;
-        let found = head(entry, &place, window).and_then(|found| {
+        let range = directory.data(entry, window)?;
+        let found = head(entry, &range, window).and_then(|found| {
             let nodes = found.0.fields.as_ref().map_or(0, Fields::nodes);
             let most = limits.schema_nodes;
             let left = room.get().checked_sub(nodes);
@@ -68,8 +68,8 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
             Ok(found)
         });
         match found {
-            Ok(found) => Ok((place, Ok(found))),
-            Err(Stop::Fail(e)) => Ok((place, Err(e))),
+            Ok(found) => Ok((range, Ok(found))),
+            Err(Stop::Fail(e)) => Ok((range, Err(e))),
             Err(need) => Err(need),
         }
     })?;
@@ -92,11 +92,11 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         });
     }
     let mut of_tensors = ours.of_tensors;
-    for (entry, (place, head)) in entries.into_iter().zip(heads) {
+    for (entry, (range, head)) in entries.into_iter().zip(heads) {
         let name = entry.name().strip_suffix(EXTENSION).unwrap_or(entry.name());
         if !is_name(name) {
             let message = format!("invalid name of an entry: `{}`", entry.name().shown());
-            return Err(NAME.broken(message).at(place).into());
+            return Err(NAME.broken(message).at(range).into());
         }
         match head {
             Ok((header, crc)) => {
@@ -105,19 +105,19 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
                 let (header, attributes) = typed(header, attributes);
                 let len = entry.decoded_len().saturating_sub(head_len);
                 let (start, encoding) = match entry.method() {
-                    Method::Stored => (place.start.saturating_add(head_len), Encoding::Raw),
-                    _ => (place.start, Encoding::DEFLATE_NPY),
+                    Method::Stored => (range.start.saturating_add(head_len), Encoding::Raw),
+                    _ => (range.start, Encoding::DEFLATE_NPY),
                 };
                 // The CRC-32 of the elements alone.
                 let crc = entry.crc32() ^ crc32_combine(crc, 0, len);
                 let digest = Some(Digest::Crc32(crc));
                 let elements =
-                    Elements { stored: (start..place.end).into(), encoding, len, digest };
+                    Elements { stored: (start..range.end).into(), encoding, len, digest };
                 add_array(&mut builder, name, &header, elements, attributes)?;
             }
             Err(e) => {
                 builder.tensor(name, &[], Layout::Dense)?;
-                builder.claim(place.into())?;
+                builder.claim(range.into())?;
                 builder.fault(e);
             }
         }
@@ -126,19 +126,19 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 }
 
 /// Reads the header of an array, and computes the CRC-32 of the header.
-fn head(entry: Entry<'_>, place: &Range<u64>, window: &Window) -> Result<(Header, u32), Stop> {
+fn head(entry: Entry<'_>, range: &Range<u64>, window: &Window) -> Result<(Header, u32), Stop> {
     let bytes = match entry.method() {
         Method::Stored => {
             let first = |len: u64| {
-                window.bytes(place.start..place.end.min(place.start.saturating_add(len)))
+                window.bytes(range.start..range.end.min(range.start.saturating_add(len)))
             };
             let start = first(START)?;
             first(npy::header_len(&start)?)?
         }
-        Method::Deflate => inflated(place, window)?,
+        Method::Deflate => inflated(range, window)?,
         other => {
             let message = format!("the entry is compressed with the unsupported method {other}");
-            return Err(METHOD.broken(message).at(place.clone()).into());
+            return Err(METHOD.broken(message).at(range.clone()).into());
         }
     };
     let header = npy::read_any(&bytes)?;
@@ -150,15 +150,15 @@ fn head(entry: Entry<'_>, place: &Range<u64>, window: &Window) -> Result<(Header
         );
         return Err(npy::TRUNCATED.broken(message).into());
     }
-    Ok((header, Crc32::of_zip(&bytes)))
+    Ok((header, Crc32::zip_crc32(&bytes)))
 }
 
 /// Decodes the header at the start of a compressed array, reading only as many bytes as needed.
-fn inflated(place: &Range<u64>, window: &Window) -> Result<Bytes, Stop> {
+fn inflated(range: &Range<u64>, window: &Window) -> Result<Bytes, Stop> {
     let mut len = FIRST;
     loop {
-        let end = place.end.min(place.start.saturating_add(len));
-        let stored = window.bytes(place.start..end)?;
+        let end = range.end.min(range.start.saturating_add(len));
+        let stored = window.bytes(range.start..end)?;
         let mut stream = deflate::Stream::new();
         let (mut out, mut read) = (Vec::new(), 0usize);
         let mut wanted = START;
@@ -180,7 +180,7 @@ fn inflated(place: &Range<u64>, window: &Window) -> Result<Bytes, Stop> {
                 break;
             }
         }
-        if end == place.end {
+        if end == range.end {
             // The bytes that exist are enough to report what is wrong.
             return Ok(out.into());
         }
@@ -190,7 +190,7 @@ fn inflated(place: &Range<u64>, window: &Window) -> Result<Bytes, Stop> {
 
 /// Gives opaque bytes the type that an entry written by Holdall names. Returns the header and the other attributes.
 fn typed(mut header: Header, mut attributes: Attributes) -> (Header, Attributes) {
-    let said = match attributes.get(TYPE) {
+    let declared = match attributes.get(TYPE) {
         Some(Value::Text(text)) => match (text.as_str(), header.inner) {
             ("bf16", Some(2)) => Some((DType::Bf16, None)),
             (name, Some(1)) => {
@@ -203,7 +203,7 @@ fn typed(mut header: Header, mut attributes: Attributes) -> (Header, Attributes)
         _ => None,
     };
     let is_opaque = header.dtype == DType::U8 && header.descr.is_some();
-    if let Some((dtype, logical)) = said.filter(|_| is_opaque) {
+    if let Some((dtype, logical)) = declared.filter(|_| is_opaque) {
         attributes.remove(TYPE);
         (header.dtype, header.logical_type) = (dtype, logical);
         (header.descr, header.inner) = (None, None);

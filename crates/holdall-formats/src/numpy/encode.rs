@@ -102,7 +102,7 @@ impl Encode for Encoder {
         out.extend_from_slice(&local_header(&entry));
         out.extend_from_slice(&header);
         self.entries.push(entry);
-        self.open = Some(Crc32::of_zip(&header));
+        self.open = Some(Crc32::zip_crc32(&header));
         if !array.aside.is_empty() {
             self.of_tensors.push((tensor.name.clone(), array.aside));
         }
@@ -116,7 +116,12 @@ impl Encode for Encoder {
         }
     }
 
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()> {
         let blame = |e: holdall_core::error::Error| e.in_tensor(&tensor.name);
         let (Some(head), Some(entry)) = (self.open.take(), self.entries.last_mut()) else {
             return Err(blame(DECLARED.broken("its header was not written")));
@@ -153,7 +158,7 @@ impl Encode for Encoder {
                 kind: EntryKind::File,
                 is_executable: false,
                 method: Method::Stored,
-                crc: Crc32::of_zip(text.as_bytes()),
+                crc: Crc32::zip_crc32(text.as_bytes()),
                 stored_len: len,
                 len,
                 offset: end.saturating_add(out.len() as u64),
@@ -186,18 +191,18 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
         _ => None,
     };
     if let (Layout::Records, Some(data)) = (&tensor.layout, data) {
-        check_place(tensor, data)?;
+        check_location(tensor, data)?;
         let refusal = Refusal { format: "NumPy", layout: &LAYOUT, declared: &DECLARED };
-        let of = structured(tensor, data, &refusal)?;
-        if of.descr.len() > MOST {
-            let len = of.descr.len();
+        let element = structured(tensor, data, &refusal)?;
+        if element.descr.len() > MOST {
+            let len = element.descr.len();
             let message = format!(
                 "its header has {len} bytes because of its fields, at most {MOST} are allowed"
             );
             return Err(ELEMENT_TYPE.broken(message));
         }
-        let aside = of.beside(&of.fields.kind());
-        return Ok(Array { descr: of.descr, fortran: false, shape: of.shape, aside });
+        let aside = element.beside(&element.fields.kind());
+        return Ok(Array { descr: element.descr, fortran: false, shape: element.shape, aside });
     }
     let mut aside = tensor.attributes.clone();
     let fortran = match (&tensor.layout, column_major(&tensor.shape, None)) {
@@ -219,7 +224,7 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
             _ => e,
         });
     };
-    check_place(tensor, data)?;
+    check_location(tensor, data)?;
     let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
     let len = stored_size(count, data.dtype, data.logical_type.as_ref()).ok().flatten();
     let is_known = !matches!(data.logical_type, Some(LogicalType::Other(_)));
@@ -240,20 +245,23 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
             aside.set(TYPE, Value::Text(dtype.as_str().to_owned()));
             "<V2"
         }
-        (None, Some(of)) if of.bits() == Some(8) && !matches!(of, LogicalType::Other(_)) => {
-            aside.set(TYPE, Value::Text(of.as_str().to_owned()));
+        (None, Some(logical_type))
+            if logical_type.bits() == Some(8) && !matches!(logical_type, LogicalType::Other(_)) =>
+        {
+            aside.set(TYPE, Value::Text(logical_type.as_str().to_owned()));
             "|V1"
         }
-        (None, of) => {
-            let of = of.map_or(dtype.as_str(), |of| of.as_str()).shown();
-            return Err(ELEMENT_TYPE.broken(format!("NumPy has no elements of type {of}")));
+        (None, type_name) => {
+            let type_name =
+                type_name.map_or(dtype.as_str(), |type_name| type_name.as_str()).shown();
+            return Err(ELEMENT_TYPE.broken(format!("NumPy has no elements of type {type_name}")));
         }
     };
     Ok(Array { descr: own.to_owned(), fortran, shape: tensor.shape.clone(), aside })
 }
 
 /// Checks that the name is valid for a zip entry, and that the tensor shares no bytes.
-fn check_place(tensor: &TensorSpec, data: &ComponentSpec) -> Result<()> {
+fn check_location(tensor: &TensorSpec, data: &ComponentSpec) -> Result<()> {
     if tensor.name.len() > MAX_NAME || !is_name(&tensor.name) {
         return Err(FIT.broken("the name is not valid for an entry of a zip"));
     }

@@ -1,6 +1,6 @@
 //! NumPy's files: one array, and zips of arrays.
 //!
-//! # What
+//! # Contents
 //! `.npy` is a header and the elements of one array ([`holdall_core::wire::npy`]). `.npz` is a zip whose entries are
 //! such files, stored or compressed by Deflate, as `numpy.savez` and `numpy.savez_compressed` write them.
 //!

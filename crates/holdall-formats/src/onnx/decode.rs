@@ -212,8 +212,8 @@ impl<'w> Walk<'w> {
         }
         for (key, places) in [("inputs", graph.inputs), ("outputs", graph.outputs)] {
             let mut all = Vec::new();
-            for place in places.into_iter().take(MAX_VALUES) {
-                let value = described(&self.bytes(place)?)?;
+            for range in places.into_iter().take(MAX_VALUES) {
+                let value = described(&self.bytes(range)?)?;
                 // Early versions list every weight as an input too.
                 let is_weight = matches!(&value, Value::Map(pairs) if pairs.iter().any(|(_, name)| {
                     key == "inputs" && name.as_text().is_some_and(|name| graph.valued.contains(name))
@@ -234,14 +234,14 @@ impl<'w> Walk<'w> {
 
     fn graph(
         &mut self,
-        place: Range<u64>,
+        range: Range<u64>,
         prefix: &str,
         depth: usize,
     ) -> Result<GraphSummary, Stop> {
-        self.check_depth(depth, &place)?;
+        self.check_depth(depth, &range)?;
         let mut out = GraphSummary::default();
         let mut nodes = 0u64;
-        let mut scan = Scan::new(self.window, place);
+        let mut scan = Scan::new(self.window, range);
         while let Some((number, item)) = scan.next()? {
             match (number, item) {
                 (1, Item::Bytes(run)) => {
@@ -266,10 +266,10 @@ impl<'w> Walk<'w> {
     }
 
     /// Reads a function, and returns its name, with which the names of its tensors begin.
-    fn function(&mut self, place: Range<u64>) -> Result<String, Stop> {
+    fn function(&mut self, range: Range<u64>) -> Result<String, Stop> {
         let (mut name, mut domain, mut overload) = (String::new(), String::new(), String::new());
         let (mut nodes, mut defaults) = (Vec::new(), Vec::new());
-        let mut scan = Scan::new(self.window, place);
+        let mut scan = Scan::new(self.window, range);
         while let Some((number, item)) = scan.next()? {
             match (number, item) {
                 (1, Item::Bytes(run)) => name = self.text(run)?,
@@ -287,18 +287,18 @@ impl<'w> Walk<'w> {
         for (at, node) in nodes.into_iter().enumerate() {
             self.node(node, &prefix, at as u64, 1)?;
         }
-        for place in defaults {
+        for range in defaults {
             let label = "attributes".to_owned();
             let owner = Owner { prefix: &prefix, label, constant: None, depth: 1 };
-            self.attribute(place, &owner)?;
+            self.attribute(range, &owner)?;
         }
         Ok(name)
     }
 
-    fn node(&mut self, place: Range<u64>, prefix: &str, at: u64, depth: usize) -> Result<(), Stop> {
+    fn node(&mut self, range: Range<u64>, prefix: &str, at: u64, depth: usize) -> Result<(), Stop> {
         let (mut name, mut output, mut operator) = (None, None, None);
         let mut attributes = Vec::new();
-        let mut scan = Scan::new(self.window, place);
+        let mut scan = Scan::new(self.window, range);
         while let Some((number, item)) = scan.next()? {
             match (number, item) {
                 (2, Item::Bytes(run)) if output.is_none() => output = Some(run),
@@ -313,8 +313,8 @@ impl<'w> Walk<'w> {
         }
         // The owner is computed only for attributes with tensors, which are rare.
         let mut owner: Option<Owner<'_>> = None;
-        for place in attributes {
-            if !self.has_tensors(place.clone())? {
+        for range in attributes {
+            if !self.has_tensors(range.clone())? {
                 continue;
             }
             let owner = match &mut owner {
@@ -335,14 +335,14 @@ impl<'w> Walk<'w> {
                     })
                 }
             };
-            self.attribute(place, owner)?;
+            self.attribute(range, owner)?;
         }
         Ok(())
     }
 
     /// Returns `true` if an attribute has tensors or graphs.
-    fn has_tensors(&self, place: Range<u64>) -> Result<bool, Stop> {
-        let mut scan = Scan::new(self.window, place);
+    fn has_tensors(&self, range: Range<u64>) -> Result<bool, Stop> {
+        let mut scan = Scan::new(self.window, range);
         while let Some((number, item)) = scan.next()? {
             if matches!((number, item), (5 | 6 | 10 | 11 | 22 | 23, Item::Bytes(_))) {
                 return Ok(true);
@@ -351,10 +351,10 @@ impl<'w> Walk<'w> {
         Ok(false)
     }
 
-    fn attribute(&mut self, place: Range<u64>, owner: &Owner<'_>) -> Result<(), Stop> {
+    fn attribute(&mut self, range: Range<u64>, owner: &Owner<'_>) -> Result<(), Stop> {
         let mut name = String::new();
         let mut inner = Vec::new();
-        let mut scan = Scan::new(self.window, place);
+        let mut scan = Scan::new(self.window, range);
         while let Some((number, item)) = scan.next()? {
             match (number, item) {
                 (1, Item::Bytes(run)) => name = self.text(run)?,
@@ -364,7 +364,7 @@ impl<'w> Walk<'w> {
         }
         let Owner { prefix, label, constant, depth } = owner;
         let mut counts = [0u64; 24];
-        for (field, place) in inner {
+        for (field, range) in inner {
             let number = usize::try_from(field).ok().and_then(|at| counts.get_mut(at));
             let at = number.map_or(0, |n| {
                 let at = *n;
@@ -379,10 +379,10 @@ impl<'w> Walk<'w> {
             match field {
                 6 | 11 => {
                     // Three levels: the node, its attribute, and the graph.
-                    self.graph(place, &format!("{full}."), depth.saturating_add(3))?;
+                    self.graph(range, &format!("{full}."), depth.saturating_add(3))?;
                 }
-                22 | 23 => drop(self.sparse(place, "", Some(full))?),
-                _ => drop(self.tensor(place, "", Some(full))?),
+                22 | 23 => drop(self.sparse(range, "", Some(full))?),
+                _ => drop(self.tensor(range, "", Some(full))?),
             }
         }
         Ok(())
@@ -391,18 +391,18 @@ impl<'w> Walk<'w> {
     /// Adds a tensor with this name, or with its own name if it has one.
     fn tensor(
         &mut self,
-        place: Range<u64>,
+        range: Range<u64>,
         prefix: &str,
         name: Option<String>,
     ) -> Result<String, Stop> {
-        let proto = self.proto(place.clone())?;
+        let proto = self.proto(range.clone())?;
         let name = self.unique(name.unwrap_or_else(|| format!("{prefix}{}", proto.name)));
-        self.found.push((place.clone(), name.clone()));
+        self.found.push((range.clone(), name.clone()));
         let shape = match proto.shape() {
             Ok(shape) => shape,
             Err(e) => {
                 self.builder.tensor(&name, &[], Layout::Dense)?;
-                self.builder.fault(e.at(place));
+                self.builder.fault(e.at(range));
                 return Ok(proto.name);
             }
         };
@@ -420,64 +420,64 @@ impl<'w> Walk<'w> {
         let stored = match proto.data(self.window, &mut self.budget)? {
             Data::Here(run) => run.into(),
             Data::Made(bytes) => self.builder.stated(&bytes),
-            Data::External(of) => self.external(of, proto.len()?)?,
+            Data::External(external) => self.external(external, proto.len()?)?,
         };
         let bits = element_count(proto.shape()?).and_then(|n| n.checked_mul(bits(proto.data_type)));
-        let of = match bits.is_some_and(|bits| bits.is_multiple_of(8)) {
+        let element = match bits.is_some_and(|bits| bits.is_multiple_of(8)) {
             true => element(proto.data_type),
             false => unfilled(proto.data_type),
         };
-        let (dtype, logical_type) = of.unwrap_or((DType::U8, None));
+        let (dtype, logical_type) = element.unwrap_or((DType::U8, None));
         Ok(component(role, dtype, logical_type, stored))
     }
 
     /// Returns the extent of external data, which should have `len` bytes.
-    fn external(&mut self, of: &External, len: u64) -> Result<Extent> {
-        if !of.is_inside() {
+    fn external(&mut self, external: &External, len: u64) -> Result<Extent> {
+        if !external.is_inside() {
             let message = format!(
                 "`{}` is not the path of a file in or below the folder of the model",
-                of.shown()
+                external.shown()
             );
             return Err(LOCATION.broken(message));
         }
-        if let Some(said) = of.len.filter(|said| *said != len) {
+        if let Some(stated) = external.len.filter(|stated| *stated != len) {
             let message =
-                format!("its shape requires {len} bytes, but its external data has {said}");
+                format!("its shape requires {len} bytes, but its external data has {stated}");
             return Err(DATA.broken(message));
         }
-        let Some(at) = self.files.iter().position(|(name, _)| *name == of.location) else {
-            if self.locations.len() < MAX_FILES && self.known.insert(of.location.clone()) {
-                self.locations.push(of.location.clone());
+        let Some(at) = self.files.iter().position(|(name, _)| *name == external.location) else {
+            if self.locations.len() < MAX_FILES && self.known.insert(external.location.clone()) {
+                self.locations.push(external.location.clone());
             }
             return Err(EXTERNAL.broken(format!(
                 "its elements are in the file `{}`, which is not available",
-                of.shown()
+                external.shown()
             )));
         };
         let there = self.files.get(at).map_or(0, |(_, len)| *len);
-        let end = of.offset.checked_add(len).filter(|end| *end <= there);
+        let end = external.offset.checked_add(len).filter(|end| *end <= there);
         let Some(end) = end else {
             let message = format!(
                 "{len} bytes at offset {} are outside of `{}`, which has {there} bytes",
-                of.offset,
-                of.shown()
+                external.offset,
+                external.shown()
             );
             return Err(EXTERNAL.broken(message));
         };
         let source = u32::try_from(at).unwrap_or(u32::MAX).saturating_add(1);
-        Ok(Extent::new(source, of.offset..end))
+        Ok(Extent::new(source, external.offset..end))
     }
 
     /// Adds a sparse tensor, as [`Walk::tensor`] adds a dense one.
     fn sparse(
         &mut self,
-        place: Range<u64>,
+        range: Range<u64>,
         prefix: &str,
         name: Option<String>,
     ) -> Result<String, Stop> {
         let (mut values, mut indices, mut dims) = (None, None, Vec::new());
         let most = self.limits.rank;
-        let mut scan = Scan::new(self.window, place.clone());
+        let mut scan = Scan::new(self.window, range.clone());
         while let Some((number, item)) = scan.next()? {
             match (number, item) {
                 (1, Item::Bytes(run)) => values = Some(run),
@@ -494,7 +494,7 @@ impl<'w> Walk<'w> {
                 _ => {}
             }
         }
-        let empty = place.start..place.start;
+        let empty = range.start..range.start;
         let values = self.proto(values.unwrap_or(empty.clone()))?;
         let name = self.unique(name.unwrap_or_else(|| format!("{prefix}{}", values.name)));
         self.builder.tensor(&name, &dims, Layout::SparseCoo)?;
@@ -527,7 +527,7 @@ impl<'w> Walk<'w> {
         let count = element_count(values.shape()?).unwrap_or(u64::MAX);
         let is_linear = match *indices.shape()? {
             [n] if n == count => true,
-            [n, of] if n == count && of == rank as u64 => false,
+            [n, stated] if n == count && stated == rank as u64 => false,
             ref shape => {
                 let message =
                     format!("indices of shape {shape:?} do not fit {count} values in {dims:?}");
@@ -569,8 +569,8 @@ impl<'w> Walk<'w> {
         Ok(out)
     }
 
-    fn proto(&self, place: Range<u64>) -> Result<Proto, Stop> {
-        Proto::read(self.window, place, self.limits.rank, &|run| self.text(run))
+    fn proto(&self, range: Range<u64>) -> Result<Proto, Stop> {
+        Proto::read(self.window, range, self.limits.rank, &|run| self.text(run))
     }
 
     /// Returns a name that no other tensor has.
@@ -594,26 +594,26 @@ impl<'w> Walk<'w> {
         other
     }
 
-    fn check_depth(&self, depth: usize, place: &Range<u64>) -> Result<()> {
+    fn check_depth(&self, depth: usize, range: &Range<u64>) -> Result<()> {
         if depth <= self.limits.depth {
             return Ok(());
         }
         let message = format!("a graph is nested in more than {} messages", self.limits.depth);
-        Err(DEPTH.broken(message).at(place.clone()))
+        Err(DEPTH.broken(message).at(range.clone()))
     }
 
-    fn text(&self, place: Range<u64>) -> Result<String, Stop> {
-        Ok(lossy(&self.bytes(place)?))
+    fn text(&self, range: Range<u64>) -> Result<String, Stop> {
+        Ok(lossy(&self.bytes(range)?))
     }
 
     /// Returns the bytes of a small message.
-    fn bytes(&self, place: Range<u64>) -> Result<Bytes, Stop> {
-        let (len, most) = (place.end.saturating_sub(place.start), self.limits.text_len);
+    fn bytes(&self, range: Range<u64>) -> Result<Bytes, Stop> {
+        let (len, most) = (range.end.saturating_sub(range.start), self.limits.text_len);
         if len > most {
             let message = format!("it has {len} bytes, at most {most} are allowed");
-            return Err(TEXT.broken(message).at(place).into());
+            return Err(TEXT.broken(message).at(range).into());
         }
-        self.window.bytes(place)
+        self.window.bytes(range)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Writes a model: its other bytes, with the new elements of its tensors, and the file with external data.
+//! Writes a model with new elements of its tensors, and its file with external data. All other bytes of the model are
+//! kept.
 
 use super::graph::{Graph, MessagePiece, Slot, Stored, data_type};
 use super::{DECLARED, ENCODING, TOO_LARGE};
@@ -9,8 +10,8 @@ use holdall_core::error::{Error, Result};
 use holdall_core::model::{Attributes, Encoding};
 use std::ops::Range;
 
-/// The maximum length of a message.
-const MOST: u64 = (1 << 31) - 1;
+/// The maximum length of a Protobuf message.
+const MAX_MESSAGE_LEN: u64 = (1 << 31) - 1;
 /// The alignment of elements in a file with external data.
 const ALIGN: u64 = 4096;
 
@@ -24,14 +25,14 @@ pub struct External {
 }
 
 impl Graph {
-    /// Returns an encoder of the model with other elements. Those of `external` are in a separate file, which [`runs`]
-    /// writes.
+    /// Returns an encoder that writes the model with new elements. The elements of `external` are in a separate file,
+    /// which [`external_data_encoder`] writes.
     pub fn encoder(self, external: External) -> Box<dyn Encode> {
-        let given = vec![None; self.slots.len()];
+        let new_tensors = vec![None; self.slots.len()];
         Box::new(Encoder {
             graph: self,
             external,
-            given,
+            new_tensors,
             heads: Vec::new().into_iter(),
             tail: Bytes::new(),
             len: None,
@@ -41,11 +42,11 @@ impl Graph {
 
 /// A tensor to be written.
 #[derive(Debug, Clone)]
-struct Given {
+struct NewTensor {
     data_type: u64,
     len: u64,
     /// The range in the file with external data.
-    place: Option<Range<u64>>,
+    external_range: Option<Range<u64>>,
     /// The stored tensor's name in the graph, if the graph's value is computed from it by a cast.
     stored_name: Option<String>,
 }
@@ -54,7 +55,7 @@ struct Encoder {
     graph: Graph,
     external: External,
     /// The tensors to be written, by their numbers.
-    given: Vec<Option<Given>>,
+    new_tensors: Vec<Option<NewTensor>>,
     /// For each tensor, its number and the bytes before its elements.
     heads: std::vec::IntoIter<(usize, Bytes)>,
     tail: Bytes,
@@ -94,10 +95,12 @@ impl Encode for Encoder {
 
     fn begin(&mut self, _attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
         let external = std::mem::take(&mut self.external.tensors);
-        let places = places(&external)?;
+        let external_ranges = external_ranges(&external)?;
         let mut end = None;
         let declared = declared.iter().map(|tensor| (tensor, None));
-        for (tensor, place) in declared.chain(external.iter().zip(places.into_iter().map(Some))) {
+        for (tensor, external_range) in
+            declared.chain(external.iter().zip(external_ranges.into_iter().map(Some)))
+        {
             let blame = |e: Error| e.in_tensor(&tensor.name);
             let at = self.graph.check(tensor).map_err(blame)?;
             let (Some(data_type), Some(slot)) = (data_type(tensor), self.graph.slots.get(at))
@@ -109,19 +112,21 @@ impl Encode for Encoder {
                 let end = end.get_or_insert_with(|| self.graph.stored());
                 format!("{}{end}", slot.own_name)
             });
-            let given = Given { data_type, len, place, stored_name };
-            if let Some(Some(_first)) = self.given.get_mut(at).map(|room| room.replace(given)) {
+            let new_tensors = NewTensor { data_type, len, external_range, stored_name };
+            if let Some(Some(_first)) =
+                self.new_tensors.get_mut(at).map(|slot| slot.replace(new_tensors))
+            {
                 return Err(blame(DECLARED.broken("two tensors have this name")));
             }
         }
-        let mut out = Out::default();
+        let mut out = Output::default();
         let len = self.len_of(&self.graph.parts)?;
-        if len > MOST {
+        if len > MAX_MESSAGE_LEN {
             return Err(TOO_LARGE.broken(format!("the model would have {len} bytes")));
         }
         self.put(&self.graph.parts, &mut out)?;
-        let Out { heads, open } = out;
-        (self.heads, self.tail) = (heads.into_iter(), open.into());
+        let Output { heads, pending } = out;
+        (self.heads, self.tail) = (heads.into_iter(), pending.into());
         Ok(Bytes::new())
     }
 
@@ -129,7 +134,11 @@ impl Encode for Encoder {
         let slot = self.graph.slot(&tensor.name).map(|(at, _)| at);
         match self.heads.next() {
             Some((at, head)) if Some(at) == slot => {
-                self.len = self.given.get(at).and_then(Option::as_ref).map(|given| given.len);
+                self.len = self
+                    .new_tensors
+                    .get(at)
+                    .and_then(Option::as_ref)
+                    .map(|new_tensors| new_tensors.len);
                 Ok(head)
             }
             _ => Err(DECLARED
@@ -142,14 +151,14 @@ impl Encode for Encoder {
         Ok(end)
     }
 
-    fn placed(
+    fn component_written(
         &mut self,
         tensor: &TensorSpec,
         _component: usize,
         stored: encode::Stored,
     ) -> Result<()> {
         let len = self.len.take();
-        raw(tensor, &stored, len)
+        check_written(tensor, &stored, len)
     }
 
     fn finish(&mut self, _end: u64) -> Result<Bytes> {
@@ -161,7 +170,7 @@ impl Encode for Encoder {
 }
 
 /// Checks that a tensor was written as declared.
-fn raw(tensor: &TensorSpec, stored: &encode::Stored, len: Option<u64>) -> Result<()> {
+fn check_written(tensor: &TensorSpec, stored: &encode::Stored, len: Option<u64>) -> Result<()> {
     let found = stored.range.end.saturating_sub(stored.range.start);
     let e = if stored.encoding != Encoding::Raw || stored.digest.is_some() {
         ENCODING.broken("it is compressed, or has a digest")
@@ -174,16 +183,16 @@ fn raw(tensor: &TensorSpec, stored: &encode::Stored, len: Option<u64>) -> Result
     Err(e.in_tensor(&tensor.name))
 }
 
-/// The bytes between elements.
+/// The bytes that are written before the elements of each tensor, and after the last.
 #[derive(Default)]
-struct Out {
+struct Output {
     heads: Vec<(usize, Bytes)>,
-    open: Vec<u8>,
+    pending: Vec<u8>,
 }
 
 impl Encoder {
-    fn given(&self, slot: usize) -> Option<&Given> {
-        self.given.get(slot)?.as_ref()
+    fn new_tensors(&self, slot: usize) -> Option<&NewTensor> {
+        self.new_tensors.get(slot)?.as_ref()
     }
 
     fn run(&self, number: usize) -> &[u8] {
@@ -197,9 +206,11 @@ impl Encoder {
             let one = match part {
                 MessagePiece::Run(run) => self.run(*run).len() as u64,
                 MessagePiece::Message { field, is_graph, parts } => {
-                    framed(*field, self.len_inside(*is_graph, parts)?)
+                    framed_len(*field, self.len_inside(*is_graph, parts)?)
                 }
-                MessagePiece::Tensor { field, slot } => framed(*field, self.tensor(*slot)?.len()),
+                MessagePiece::Tensor { field, slot } => {
+                    framed_len(*field, self.tensor(*slot)?.len())
+                }
             };
             len = len.saturating_add(one);
         }
@@ -211,26 +222,27 @@ impl Encoder {
         Ok(self.len_of(parts)?.saturating_add(casts))
     }
 
-    fn put(&self, parts: &[MessagePiece], out: &mut Out) -> Result<()> {
+    /// Appends the bytes of parts to `out`.
+    fn put(&self, parts: &[MessagePiece], out: &mut Output) -> Result<()> {
         for part in parts {
             match part {
-                MessagePiece::Run(run) => out.open.extend_from_slice(self.run(*run)),
+                MessagePiece::Run(run) => out.pending.extend_from_slice(self.run(*run)),
                 MessagePiece::Message { field, is_graph, parts } => {
-                    put_head(*field, self.len_inside(*is_graph, parts)?, &mut out.open);
+                    put_head(*field, self.len_inside(*is_graph, parts)?, &mut out.pending);
                     if *is_graph {
-                        out.open.extend_from_slice(&self.casts(parts));
+                        out.pending.extend_from_slice(&self.casts(parts));
                     }
                     self.put(parts, out)?;
                 }
                 MessagePiece::Tensor { field, slot } => {
                     let tensor = self.tensor(*slot)?;
-                    put_head(*field, tensor.len(), &mut out.open);
+                    put_head(*field, tensor.len(), &mut out.pending);
                     let Tensor { before, data, after } = tensor;
-                    out.open.extend_from_slice(&before);
+                    out.pending.extend_from_slice(&before);
                     if data.is_some() {
-                        out.heads.push((*slot, std::mem::take(&mut out.open).into()));
+                        out.heads.push((*slot, std::mem::take(&mut out.pending).into()));
                     }
-                    out.open.extend_from_slice(&after);
+                    out.pending.extend_from_slice(&after);
                 }
             }
         }
@@ -241,32 +253,33 @@ impl Encoder {
     fn tensor(&self, number: usize) -> Result<Tensor> {
         let none = Tensor { before: Vec::new(), data: None, after: Vec::new() };
         let Some(slot) = self.graph.slots.get(number) else { return Ok(none) };
-        let Some(given) = self.given(number) else {
+        let Some(new_tensors) = self.new_tensors(number) else {
             return match slot.stored {
                 Stored::Whole(run) => Ok(Tensor { before: self.run(run).to_vec(), ..none }),
                 _ => Err(DECLARED.broken("it was not declared").in_tensor(&slot.name)),
             };
         };
         // The message is kept, except the elements themselves.
-        if let (Stored::Here { before, len, after }, None) = (&slot.stored, &given.place)
-            && (*len, slot.data_type) == (given.len, given.data_type)
+        if let (Stored::Here { before, len, after }, None) =
+            (&slot.stored, &new_tensors.external_range)
+            && (*len, slot.data_type) == (new_tensors.len, new_tensors.data_type)
         {
             let (before, after) = (self.run(*before).to_vec(), self.run(*after).to_vec());
-            return Ok(Tensor { before, data: Some(given.len), after });
+            return Ok(Tensor { before, data: Some(new_tensors.len), after });
         }
         let mut out = Vec::new();
         slot.rest.iter().for_each(|run| out.extend_from_slice(self.run(*run)));
-        put_number(2, given.data_type, &mut out);
-        let name = given.stored_name.as_deref().unwrap_or(&slot.own_name);
+        put_number(2, new_tensors.data_type, &mut out);
+        let name = new_tensors.stored_name.as_deref().unwrap_or(&slot.own_name);
         if !name.is_empty() {
             put_bytes(8, name.as_bytes(), &mut out);
         }
-        let Some(place) = &given.place else {
-            put_head(9, given.len, &mut out);
-            return Ok(Tensor { before: out, data: Some(given.len), after: Vec::new() });
+        let Some(external_range) = &new_tensors.external_range else {
+            put_head(9, new_tensors.len, &mut out);
+            return Ok(Tensor { before: out, data: Some(new_tensors.len), after: Vec::new() });
         };
-        let offset = place.start.to_string();
-        let len = place.end.saturating_sub(place.start).to_string();
+        let offset = external_range.start.to_string();
+        let len = external_range.end.saturating_sub(external_range.start).to_string();
         for (key, value) in
             [("location", &self.external.location), ("offset", &offset), ("length", &len)]
         {
@@ -284,11 +297,12 @@ impl Encoder {
         let mut out = Vec::new();
         for part in parts {
             let MessagePiece::Tensor { slot: number, .. } = part else { continue };
-            let (Some(slot), Some(given)) = (self.graph.slots.get(*number), self.given(*number))
+            let (Some(slot), Some(new_tensors)) =
+                (self.graph.slots.get(*number), self.new_tensors(*number))
             else {
                 continue;
             };
-            let Some(stored) = &given.stored_name else { continue };
+            let Some(stored) = &new_tensors.stored_name else { continue };
             put_bytes(1, &cast(slot, stored), &mut out);
         }
         out
@@ -329,15 +343,15 @@ fn cast(slot: &Slot, stored: &str) -> Vec<u8> {
 ///
 /// # Errors
 /// Returns [`DECLARED`] if they exceed 2^63 bytes.
-fn places(tensors: &[TensorSpec]) -> Result<Vec<Range<u64>>> {
+fn external_ranges(tensors: &[TensorSpec]) -> Result<Vec<Range<u64>>> {
     let mut end = 0u64;
-    let place = |tensor: &TensorSpec| {
+    let external_range = |tensor: &TensorSpec| {
         let len = tensor.components.first().map_or(0, |data| data.decoded_len);
         let start = start_after(end)?;
         end = start.checked_add(len).filter(|end| *end < 1 << 63).ok_or_else(too_long)?;
         Ok(start..end)
     };
-    tensors.iter().map(place).collect()
+    tensors.iter().map(external_range).collect()
 }
 
 /// Returns the offset of elements that come after `end` bytes.
@@ -350,14 +364,14 @@ fn too_long() -> Error {
     DECLARED.broken("the tensors together pass 2^63 bytes")
 }
 
-/// Returns an encoder of a file with external data: elements of tensors, one after the other, and nothing else.
-pub fn runs() -> Box<dyn Encode> {
-    Box::new(Runs)
+/// Returns an encoder for a file with external data: elements of tensors, one after the other, and nothing else.
+pub fn external_data_encoder() -> Box<dyn Encode> {
+    Box::new(ExternalEncoder)
 }
 
-struct Runs;
+struct ExternalEncoder;
 
-impl Encode for Runs {
+impl Encode for ExternalEncoder {
     fn header_first(&self) -> bool {
         true
     }
@@ -379,20 +393,24 @@ impl Encode for Runs {
     }
 
     fn begin(&mut self, _attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
-        places(declared).map(|_| Bytes::new())
+        external_ranges(declared).map(|_| Bytes::new())
     }
 
     fn next_offset(&mut self, end: u64, _tensor: &TensorSpec, _component: usize) -> Result<u64> {
         start_after(end)
     }
 
-    fn placed(
+    fn component_written(
         &mut self,
         tensor: &TensorSpec,
         component: usize,
         stored: encode::Stored,
     ) -> Result<()> {
-        raw(tensor, &stored, tensor.components.get(component).map(|data| data.decoded_len))
+        check_written(
+            tensor,
+            &stored,
+            tensor.components.get(component).map(|data| data.decoded_len),
+        )
     }
 
     fn finish(&mut self, _end: u64) -> Result<Bytes> {
@@ -401,7 +419,7 @@ impl Encode for Runs {
 }
 
 /// Returns the length of a field with `len` bytes, including tag and length.
-fn framed(field: u64, len: u64) -> u64 {
+fn framed_len(field: u64, len: u64) -> u64 {
     let mut head = Vec::new();
     put_head(field, len, &mut head);
     len.saturating_add(head.len() as u64)

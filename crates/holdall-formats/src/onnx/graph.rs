@@ -157,11 +157,13 @@ impl Graph {
             return Err(FORM.broken(format!("ONNX has no layout `{layout}`")));
         }
         let Some(number) = data_type(tensor) else {
-            let of = tensor.components.first();
-            let of = of.map_or("none", |c| {
+            let type_name = tensor.components.first();
+            let type_name = type_name.map_or("none", |c| {
                 c.logical_type.as_ref().map_or(c.dtype.as_str(), LogicalType::as_str)
             });
-            return Err(ELEMENT_TYPE.broken(format!("ONNX has no elements of type {}", of.shown())));
+            return Err(
+                ELEMENT_TYPE.broken(format!("ONNX has no elements of type {}", type_name.shown()))
+            );
         };
         let Some((at, slot)) = self.slot(&tensor.name) else {
             let e = FIT.broken("the graph has no tensor of this name");
@@ -234,14 +236,14 @@ fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
 pub(super) fn data_type(tensor: &TensorSpec) -> Option<u64> {
     let data = tensor.components.first()?;
     let wanted: (DType, Option<LogicalType>) = (data.dtype, data.logical_type.clone());
-    let is_it = |of: Option<(DType, Option<LogicalType>)>| of.as_ref() == Some(&wanted);
+    let is_it = |element: Option<(DType, Option<LogicalType>)>| element.as_ref() == Some(&wanted);
     (1..=28).find(|number| is_it(element(*number)) || is_it(unfilled(*number)))
 }
 
 /// Returns the IR version of the model, and the version of its standard operators.
-fn versions(window: &Window, place: Range<u64>) -> Result<(u64, u64), Stop> {
+fn versions(window: &Window, range: Range<u64>) -> Result<(u64, u64), Stop> {
     let (mut ir, mut opset) = (0, 0);
-    let mut scan = Scan::new(window, place);
+    let mut scan = Scan::new(window, range);
     while let Some((number, item)) = scan.next()? {
         match (number, item) {
             (1, Item::Varint(n)) => ir = n,
@@ -262,14 +264,14 @@ impl Reading<'_> {
     /// Returns the parts of a message.
     fn message(
         &mut self,
-        place: Range<u64>,
+        range: Range<u64>,
         kind: Kind,
         in_function: bool,
     ) -> Result<Vec<MessagePiece>, Stop> {
         let in_function = in_function || kind == Kind::Function;
         let (mut parts, first) = (Vec::new(), self.slots.len());
         let mut inputs = HashSet::default();
-        let mut scan = Scan::new(self.window, place);
+        let mut scan = Scan::new(self.window, range);
         loop {
             let start = scan.position();
             let Some((field, item)) = scan.next()? else { break };
@@ -329,8 +331,8 @@ impl Reading<'_> {
         }
     }
 
-    fn run(&mut self, place: Range<u64>) -> usize {
-        self.runs.push(place);
+    fn run(&mut self, range: Range<u64>) -> usize {
+        self.runs.push(range);
         self.runs.len().saturating_sub(1)
     }
 
@@ -341,10 +343,10 @@ impl Reading<'_> {
         }
     }
 
-    fn tensor(&mut self, place: Range<u64>, name: &str, is_initializer: bool) -> Result<(), Stop> {
+    fn tensor(&mut self, range: Range<u64>, name: &str, is_initializer: bool) -> Result<(), Stop> {
         let (mut shape, mut data_type, mut own_name) = (Vec::new(), 0, String::new());
         let (mut rest, mut data, mut is_external) = (Vec::new(), Vec::new(), false);
-        let mut scan = Scan::new(self.window, place.clone());
+        let mut scan = Scan::new(self.window, range.clone());
         loop {
             let start = scan.position();
             let Some((field, item)) = scan.next()? else { break };
@@ -387,11 +389,11 @@ impl Reading<'_> {
         let stored = match data.as_slice() {
             _ if is_external => Stored::Elsewhere,
             [Some(run)] => Stored::Here {
-                before: self.run(place.start..run.start),
+                before: self.run(range.start..run.start),
                 len: run.end.saturating_sub(run.start),
-                after: self.run(run.end..place.end),
+                after: self.run(run.end..range.end),
             },
-            _ => Stored::Whole(self.run(place)),
+            _ => Stored::Whole(self.run(range)),
         };
         let can_cast = is_initializer && !own_name.is_empty();
         let name = name.to_owned();

@@ -1,6 +1,6 @@
 //! ONNX: the weights of a graph.
 //!
-//! # What
+//! # Contents
 //! A graph of operators, and the tensors in it: initializers, dense and sparse, and tensors in attributes of nodes, in
 //! the graph itself, in nested graphs (the branches of `If`, the bodies of `Loop` and `Scan`), and in functions. The
 //! elements are in the file, or in external files.
@@ -53,7 +53,7 @@ pub use rules::{
 
 pub use decode::{graph, locations};
 pub use detect::detect;
-pub use encode::{External, runs};
+pub use encode::{External, external_data_encoder};
 pub use graph::Graph;
 
 use super::{ExternalFiles, Format, IndexLocation};
@@ -67,7 +67,7 @@ pub static FORMAT: Format = Format {
     index_location: IndexLocation::Start,
     has_graph: true,
     external_files: Some(ExternalFiles {
-        away: &EXTERNAL,
+        missing: &EXTERNAL,
         outside: &LOCATION,
         names: decode::locations,
         path: |_, location| location.to_owned(),
@@ -81,7 +81,9 @@ pub static FORMAT: Format = Format {
 /// Returns the dtype and logical type of the element type with this number.
 fn element(number: u64) -> Option<(DType, Option<LogicalType>)> {
     let packed = |name: &str| (DType::U8, Some(LogicalType::Other(name.into())));
-    let typed = |of: LogicalType| (of.storage().unwrap_or(DType::U8), Some(of));
+    let typed = |logical_type: LogicalType| {
+        (logical_type.storage().unwrap_or(DType::U8), Some(logical_type))
+    };
     Some(match number {
         1 => (DType::F32, None),
         2 => (DType::U8, None),
@@ -131,9 +133,9 @@ fn bits(number: u64) -> u64 {
     match (number, element(number)) {
         (21 | 22, _) => 4,
         (25 | 26, _) => 2,
-        (_, Some((dtype, logical))) => {
-            logical.and_then(|of| of.bits()).unwrap_or(dtype.width().saturating_mul(8))
-        }
+        (_, Some((dtype, logical))) => logical
+            .and_then(|logical_type| logical_type.bits())
+            .unwrap_or(dtype.width().saturating_mul(8)),
         (_, None) => 0,
     }
 }

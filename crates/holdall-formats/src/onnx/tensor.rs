@@ -16,7 +16,7 @@ pub(super) struct Proto {
     dims: Vec<u64>,
     pub(super) data_type: u64,
     /// The range of the message in the file.
-    place: Range<u64>,
+    range: Range<u64>,
     raw: Option<Range<u64>>,
     /// The numeric fields that are not empty, each with its range if it is a single packed run.
     fields: Vec<(u64, Option<Range<u64>>)>,
@@ -49,15 +49,15 @@ pub(super) enum Data<'a> {
 const NUMBERS_OF: [u64; 6] = [4, 5, 6, 7, 10, 11];
 
 impl Proto {
-    /// Reads everything except the elements of the tensor at `place`. `text` returns the string at a range.
+    /// Reads everything except the elements of the tensor at `range`. `text` returns the string at a range.
     pub(super) fn read(
         window: &Window,
-        place: Range<u64>,
+        range: Range<u64>,
         most: usize,
         text: &impl Fn(Range<u64>) -> Result<String, Stop>,
     ) -> Result<Proto, Stop> {
-        let mut out = Proto { place: place.clone(), ..Proto::default() };
-        let mut scan = Scan::new(window, place);
+        let mut out = Proto { range: range.clone(), ..Proto::default() };
+        let mut scan = Scan::new(window, range);
         while let Some((number, item)) = scan.next()? {
             match (number, item) {
                 (1, Item::Varint(n)) => out.dim(n, most),
@@ -131,8 +131,8 @@ impl Proto {
     /// Returns [`ELEMENT_TYPE`], [`DIMS`] or [`DATA`] if it cannot be computed.
     pub(super) fn len(&self) -> Result<u64> {
         if element(self.data_type).is_none() {
-            let of = name_of(self.data_type);
-            return Err(ELEMENT_TYPE.broken(format!("its elements have the ONNX type {of}")));
+            let type_name = name_of(self.data_type);
+            return Err(ELEMENT_TYPE.broken(format!("its elements have the ONNX type {type_name}")));
         }
         let bits = bits(self.data_type);
         let len = element_count(self.shape()?).and_then(|n| n.checked_mul(bits));
@@ -148,7 +148,7 @@ impl Proto {
     pub(super) fn data(&self, window: &Window, budget: &mut u64) -> Result<Data<'_>, Stop> {
         let len = self.len()?;
         let broken =
-            |what: &str| -> Stop { DATA.broken(what.to_owned()).at(self.place.clone()).into() };
+            |what: &str| -> Stop { DATA.broken(what.to_owned()).at(self.range.clone()).into() };
         if let Some(what) = self.wrong {
             return Err(broken(what));
         }
@@ -164,12 +164,12 @@ impl Proto {
         }
         let data = match (raw, self.fields.as_slice()) {
             (Some(run), []) => Data::Here(run.clone()),
-            (None, []) => Data::Here(self.place.start..self.place.start),
+            (None, []) => Data::Here(self.range.start..self.range.start),
             (None, [(field, only)]) => {
                 if !fits(*field, self.data_type) {
-                    let of = name_of(self.data_type);
+                    let type_name = name_of(self.data_type);
                     return Err(broken(&format!(
-                        "its elements have the type {of}, but are in field {field}"
+                        "its elements have the type {type_name}, but are in field {field}"
                     )));
                 }
                 match only {
@@ -201,13 +201,13 @@ impl Proto {
         budget: &mut u64,
     ) -> Result<Vec<u8>, Stop> {
         // A number takes at least one byte, and becomes at most eight.
-        let there = self.place.end.saturating_sub(self.place.start);
+        let there = self.range.end.saturating_sub(self.range.start);
         if len > there.saturating_mul(8) {
             let message = format!("{there} bytes of numbers cannot become {len} bytes of elements");
-            return Err(DATA.broken(message).at(self.place.clone()).into());
+            return Err(DATA.broken(message).at(self.range.clone()).into());
         }
         *budget =
-            budget.checked_sub(len).ok_or_else(|| over(len, "elements").at(self.place.clone()))?;
+            budget.checked_sub(len).ok_or_else(|| over(len, "elements").at(self.range.clone()))?;
         // Numbers of 6-bit elements are one element each.
         let of_6 = matches!(self.data_type, 27 | 28);
         let count = element_count(&self.dims).filter(|_| of_6);
@@ -221,7 +221,7 @@ impl Proto {
                 out.extend(n.to_le_bytes().into_iter().take(width));
             }
         };
-        let mut scan = Scan::new(window, self.place.clone());
+        let mut scan = Scan::new(window, self.range.clone());
         while let Some((number, item)) = scan.next()? {
             if number != field {
                 continue;
@@ -264,10 +264,10 @@ impl Proto {
     /// Returns [`INDICES`], and the errors of [`Proto::data`].
     pub(super) fn integers(&self, window: &Window, budget: &mut u64) -> Result<Vec<i64>, Stop> {
         if self.data_type != 7 {
-            let of = name_of(self.data_type);
+            let type_name = name_of(self.data_type);
             return Err(INDICES
-                .broken(format!("expected 64-bit integers, found {of}"))
-                .at(self.place.clone())
+                .broken(format!("expected 64-bit integers, found {type_name}"))
+                .at(self.range.clone())
                 .into());
         }
         let bytes = match self.data(window, budget)? {
@@ -282,7 +282,7 @@ impl Proto {
             Data::External(_) => {
                 return Err(INDICES
                     .broken("the indices are in an external file")
-                    .at(self.place.clone())
+                    .at(self.range.clone())
                     .into());
             }
         };
@@ -296,11 +296,11 @@ impl External {
     fn read(
         &mut self,
         window: &Window,
-        place: Range<u64>,
+        range: Range<u64>,
         text: &impl Fn(Range<u64>) -> Result<String, Stop>,
     ) -> Result<(), Stop> {
         let (mut key, mut value) = (String::new(), String::new());
-        let mut scan = Scan::new(window, place);
+        let mut scan = Scan::new(window, range);
         while let Some((number, item)) = scan.next()? {
             match (number, item) {
                 (1, Item::Bytes(run)) => key = text(run)?,

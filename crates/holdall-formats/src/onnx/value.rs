@@ -10,16 +10,16 @@ use holdall_core::wire::protobuf::{Field, Fields};
 #[derive(Default)]
 pub(super) struct Pairs {
     all: Vec<(Value, Value)>,
-    places: HashMap<String, usize>,
+    indices: HashMap<String, usize>,
 }
 
 impl Pairs {
     pub(super) fn set(&mut self, key: String, value: Value) {
-        match self.places.get(&key).and_then(|at| self.all.get_mut(*at)) {
+        match self.indices.get(&key).and_then(|at| self.all.get_mut(*at)) {
             Some((_, old)) => *old = value,
             None => {
                 self.all.push((Value::Text(key.clone()), value));
-                self.places.insert(key, self.all.len().saturating_sub(1));
+                self.indices.insert(key, self.all.len().saturating_sub(1));
             }
         }
     }
@@ -34,18 +34,18 @@ impl Pairs {
 /// # Errors
 /// Returns [`BROKEN`](holdall_core::wire::protobuf::BROKEN) for an invalid message.
 pub(super) fn described(bytes: &[u8]) -> Result<Value> {
-    let (mut name, mut of) = (String::new(), &b""[..]);
+    let (mut name, mut message) = (String::new(), &b""[..]);
     let mut fields = Fields::new(bytes);
     while let Some((number, field)) = fields.next()? {
         match (number, field) {
             (1, Field::Bytes(bytes)) => name = lossy(bytes),
-            (2, Field::Bytes(bytes)) => of = bytes,
+            (2, Field::Bytes(bytes)) => message = bytes,
             _ => {}
         }
     }
     let mut pairs = Pairs::default();
     pairs.set("name".to_owned(), Value::Text(name));
-    let mut fields = Fields::new(of);
+    let mut fields = Fields::new(message);
     while let Some((number, field)) = fields.next()? {
         let kind = match number {
             1 => "tensor",

@@ -92,10 +92,10 @@ impl Checkpoint {
 
     /// Converts an extent in an item to one in its file.
     fn moved(&self, stored: Extent, item: usize) -> Extent {
-        let place = self.items.get(item);
-        let start = place.map_or(0, |place| place.range.start);
+        let item = self.items.get(item);
+        let start = item.map_or(0, |item| item.range.start);
         Extent {
-            source: place.and_then(|place| u32::try_from(place.file).ok()).unwrap_or(u32::MAX),
+            source: item.and_then(|item| u32::try_from(item.file).ok()).unwrap_or(u32::MAX),
             start: start.saturating_add(stored.start),
             end: start.saturating_add(stored.end),
         }
@@ -106,7 +106,7 @@ impl Checkpoint {
     /// # Errors
     /// Returns [`CHECKPOINT`] for an item outside of its file, and the errors of [`IndexBuilder`].
     pub fn join(&self, lens: &[u64], items: &[Index], limits: &Limits) -> Result<Index> {
-        let mut builder = IndexBuilder::of_files(FORMAT.id, "", limits);
+        let mut builder = IndexBuilder::for_files(FORMAT.id, "", limits);
         for len in lens {
             builder.source(*len, 0..*len)?;
         }
@@ -121,7 +121,7 @@ impl Checkpoint {
             let message = format!("expected {} items, found {}", self.items.len(), items.len());
             return Err(CHECKPOINT.broken(message));
         }
-        let mut joined = Joined { of: self, items, builder };
+        let mut joined = Joined { checkpoint: self, items, builder };
         let mut attributes = Attributes::new();
         for (name, item) in &self.values {
             joined.value(name, *item, &mut attributes)?;
@@ -180,38 +180,45 @@ impl<'g> Reader<'g> {
             tensors: Vec::new(),
             values: Vec::new(),
         };
-        let places = self.places(dict("storage_data")?, &mut out)?;
+        let storage_locations = self.storage_locations(dict("storage_data")?, &mut out)?;
         let find = |name: &str, origin: Option<&[u64]>| {
-            places.get(&(name.to_owned(), origin.map(<[u64]>::to_vec))).copied().ok_or_else(|| {
-                let at = origin.map_or(String::new(), |origin| format!(" at {origin:?}"));
-                let message =
-                    format!("the checkpoint does not give the file of `{}`{at}", name.shown());
-                CHECKPOINT.broken(message)
-            })
+            storage_locations
+                .get(&(name.to_owned(), origin.map(<[u64]>::to_vec)))
+                .copied()
+                .ok_or_else(|| {
+                    let at = origin.map_or(String::new(), |origin| format!(" at {origin:?}"));
+                    let message =
+                        format!("the checkpoint does not give the file of `{}`{at}", name.shown());
+                    CHECKPOINT.broken(message)
+                })
         };
         for (name, described) in dict("state_dict_metadata")? {
             let name = self.graph.text(*name).ok_or_else(|| wrong("the name of a tensor"))?;
             let named = |e: Error| e.in_tensor(name);
-            let of = || wrong("the description of a tensor");
+            let malformed = || wrong("the description of a tensor");
             if self.fields(*described, "BytesStorageMetadata").is_some() {
                 out.values.push((name.to_owned(), find(name, None).map_err(named)?));
                 continue;
             }
             let fields = self.fields(*described, "TensorStorageMetadata");
-            let fields = fields.ok_or_else(of).map_err(named)?;
-            let field = |key: &str| fields.get(key).copied().ok_or_else(of);
+            let fields = fields.ok_or_else(malformed).map_err(named)?;
+            let field = |key: &str| fields.get(key).copied().ok_or_else(malformed);
             let read = || -> Result<Sharded> {
-                let shape = self.objects.numbers(field("size")?).ok_or_else(of)?;
-                let dtype = self.dtype(field("properties")?).ok_or_else(of)?.to_owned();
+                let shape = self.objects.numbers(field("size")?).ok_or_else(malformed)?;
+                let dtype = self.dtype(field("properties")?).ok_or_else(malformed)?.to_owned();
                 let mut chunks = Vec::new();
-                for chunk in self.graph.items(field("chunks")?).ok_or_else(of)? {
-                    let fields = self.fields(*chunk, "ChunkStorageMetadata").ok_or_else(of)?;
+                for chunk in self.graph.items(field("chunks")?).ok_or_else(malformed)? {
+                    let fields =
+                        self.fields(*chunk, "ChunkStorageMetadata").ok_or_else(malformed)?;
                     let numbers = |key: &str| {
-                        fields.get(key).and_then(|id| self.objects.numbers(*id)).ok_or_else(of)
+                        fields
+                            .get(key)
+                            .and_then(|id| self.objects.numbers(*id))
+                            .ok_or_else(malformed)
                     };
                     let (origin, own) = (numbers("offsets")?, numbers("sizes")?);
                     if origin.len() != shape.len() || own.len() != shape.len() {
-                        return Err(of());
+                        return Err(malformed());
                     }
                     let item = find(name, Some(&origin))?;
                     chunks.push(Piece { origin, shape: own, item });
@@ -225,7 +232,7 @@ impl<'g> Reader<'g> {
 
     /// Returns the items, by the name of the value and the offset of the chunk in it.
     #[allow(clippy::type_complexity)]
-    fn places(
+    fn storage_locations(
         &self,
         pairs: &[(Id, Id)],
         out: &mut Checkpoint,
@@ -233,20 +240,21 @@ impl<'g> Reader<'g> {
         let wrong =
             || CHECKPOINT.broken("the location of an item is not in the form that torch writes");
         let mut numbers: HashMap<&str, usize> = HashMap::default();
-        let mut places = HashMap::default();
-        for (key, place) in pairs {
+        let mut storage_locations = HashMap::default();
+        for (key, storage_location) in pairs {
             let key = self.fields(*key, "MetadataIndex").ok_or_else(wrong)?;
             let name = key.get("fqn").and_then(|id| self.graph.text(*id)).ok_or_else(wrong)?;
             let origin = match key.get("offset").map(|id| (id, self.graph.get(*id))) {
                 None | Some((_, Node::None)) => None,
                 Some((id, _)) => Some(self.objects.numbers(*id).ok_or_else(wrong)?),
             };
-            let place = self.fields(*place, "_StorageInfo").ok_or_else(wrong)?;
+            let storage_location =
+                self.fields(*storage_location, "_StorageInfo").ok_or_else(wrong)?;
             let number = |key: &str| {
-                let found = place.get(key).and_then(|id| self.graph.integer(*id));
+                let found = storage_location.get(key).and_then(|id| self.graph.integer(*id));
                 found.and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)
             };
-            let is_plain = place.get("transform_descriptors").is_none_or(|id| {
+            let is_plain = storage_location.get("transform_descriptors").is_none_or(|id| {
                 matches!(self.graph.get(*id), Node::None)
                     || self.graph.items(*id).is_some_and(<[Id]>::is_empty)
             });
@@ -254,7 +262,7 @@ impl<'g> Reader<'g> {
                 let message = "its bytes are stored with a transform, such as compression";
                 return Err(TRANSFORMED.broken(message).in_tensor(name));
             }
-            let file = place.get("relative_path").and_then(|id| self.graph.text(*id));
+            let file = storage_location.get("relative_path").and_then(|id| self.graph.text(*id));
             let file = file.ok_or_else(wrong)?;
             let file = *numbers.entry(file).or_insert_with(|| {
                 out.files.push(file.to_owned());
@@ -262,22 +270,22 @@ impl<'g> Reader<'g> {
             });
             let start = number("offset")?;
             let end = start.checked_add(number("length")?).ok_or_else(wrong)?;
-            places.insert((name.to_owned(), origin), out.items.len());
+            storage_locations.insert((name.to_owned(), origin), out.items.len());
             out.items.push(Item { file, range: start..end });
         }
-        Ok(places)
+        Ok(storage_locations)
     }
 
     /// Returns the fields of an object of this class.
     fn fields(&self, id: Id, class: &str) -> Option<HashMap<&'g str, Id>> {
-        let (of, state) = match self.graph.get(id) {
-            Node::Built(of, state) => (*of, Some(*state)),
+        let (object, state) = match self.graph.get(id) {
+            Node::Built(object, state) => (*object, Some(*state)),
             // An object without fields.
             Node::Call(..) => (id, None),
             _ => return None,
         };
-        let Node::Call(of, _) = self.graph.get(of) else { return None };
-        let is_it = matches!(self.graph.get(*of), Node::Global(module, name)
+        let Node::Call(object, _) = self.graph.get(object) else { return None };
+        let is_it = matches!(self.graph.get(*object), Node::Global(module, name)
             if module.starts_with("torch.distributed.checkpoint.") && name == class);
         if !is_it {
             return None;
@@ -307,7 +315,7 @@ impl<'g> Reader<'g> {
 }
 
 struct Joined<'a> {
-    of: &'a Checkpoint,
+    checkpoint: &'a Checkpoint,
     items: &'a [Index],
     builder: IndexBuilder,
 }
@@ -344,8 +352,8 @@ impl Joined<'_> {
     /// Adds a tensor of an item unchanged.
     fn add(&mut self, name: &str, tensor: &TensorInfo, item: usize) -> Result<()> {
         let Some(index) = self.items.get(item) else { return Ok(()) };
-        let of = self.of;
-        self.builder.copy(name, tensor, index, |stored| of.moved(stored, item))
+        let checkpoint = self.checkpoint;
+        self.builder.copy(name, tensor, index, |stored| checkpoint.moved(stored, item))
     }
 
     /// Adds a tensor, joined from its chunks. Errors in the chunks are its fault.
@@ -358,7 +366,7 @@ impl Joined<'_> {
                 Err(e) => self.fault(tensor, e),
             };
         }
-        let parts = Element::of_dtype(&tensor.dtype).ok_or_else(|| {
+        let parts = Element::from_dtype(&tensor.dtype).ok_or_else(|| {
             DTYPE.broken(format!("unknown element type `{}`", tensor.dtype.shown()))
         });
         let parts = parts.and_then(|element| Ok((self.chunked(tensor, &element)?, element)));
@@ -397,8 +405,9 @@ impl Joined<'_> {
         own.sound()?;
         let data = own.component(&Role::Data);
         let is_type = data.as_ref().is_none_or(|c| {
-            Element::of_dtype(&tensor.dtype)
-                .is_none_or(|said| (said.dtype, &said.logical) == (c.dtype, &c.logical_type))
+            Element::from_dtype(&tensor.dtype).is_none_or(|declared| {
+                (declared.dtype, &declared.logical) == (c.dtype, &c.logical_type)
+            })
         });
         if own.shape() != piece.shape || !is_type {
             let message = format!(
@@ -443,7 +452,7 @@ impl Joined<'_> {
         let pieces: Vec<&Piece> = distinct.into_values().collect();
         let boxes: Vec<_> =
             pieces.iter().map(|piece| (piece.origin.clone(), piece.shape.clone())).collect();
-        let (grid, numbers) = Grid::of_boxes(&tensor.shape, &boxes, width).ok_or_else(odd)?;
+        let (grid, numbers) = Grid::from_boxes(&tensor.shape, &boxes, width).ok_or_else(odd)?;
         let (mut chunks, mut order) = (Vec::new(), None);
         for (piece, number) in pieces.into_iter().zip(numbers) {
             let (_, data) = self.chunk(tensor, piece, false)?;
@@ -451,8 +460,8 @@ impl Joined<'_> {
             if *order.get_or_insert(data.byte_order) != data.byte_order {
                 return Err(CHUNKS.broken("the chunks have different byte orders"));
             }
-            let stored = self.of.moved(data.stored, piece.item);
-            chunks.push(Chunk { number, stored, left_out: 0 });
+            let stored = self.checkpoint.moved(data.stored, piece.item);
+            chunks.push(Chunk { number, stored, skipped_steps: 0 });
         }
         let fill = vec![0; usize::try_from(width).debug_unwrap()];
         let array = Chunked::new(grid, fill, Vec::new(), EdgeChunks::Filtered, chunks)?;

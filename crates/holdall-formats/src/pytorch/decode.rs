@@ -41,9 +41,9 @@ const START: u64 = 32;
 
 /// Returns the folder that has the pickle: `archive/`.
 pub(super) fn top(directory: &Directory) -> Option<&str> {
-    let of = |entry: Entry<'_>| entry.name().strip_suffix("data.pkl").map(|top| top.len());
+    let folder_len = |entry: Entry<'_>| entry.name().strip_suffix("data.pkl").map(|top| top.len());
     let entry = directory.entries().find(|entry| {
-        of(*entry).is_some_and(|len| {
+        folder_len(*entry).is_some_and(|len| {
             entry
                 .name()
                 .get(..len)
@@ -155,21 +155,21 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         entries.push((storage.key.as_str(), entry));
     }
     let all: Vec<Entry<'_>> = entries.iter().map(|(_, entry)| *entry).collect();
-    let places = directory.data_of_all(&all, window)?;
-    let place = |((key, entry), stored): (&(&str, Entry<'_>), Range<u64>)| {
+    let ranges = directory.data_of_all(&all, window)?;
+    let to_storage = |((key, entry), stored): (&(&str, Entry<'_>), Range<u64>)| {
         let is_deflated = entry.method() == Method::Deflate;
         let inflated = is_deflated.then(|| entry.decoded_len());
         let sum = entry.sum().map(|sum| (entry.name().to_owned(), sum));
         ((*key).to_owned(), StorageBytes { stored, inflated, sum })
     };
-    let places = entries.iter().zip(places).map(place).collect();
+    let ranges = entries.iter().zip(ranges).map(to_storage).collect();
     // Storages that the pickle refers to, and whose values become attributes.
     let parameters: HashSet<&str> = parameters(&content).collect();
     entries.retain(|(key, _)| parameters.contains(key));
     let all: Vec<Entry<'_>> = entries.iter().map(|(_, entry)| *entry).collect();
     let contents = directory.contents(&all, window, &limits_of_text)?;
     let keys = entries.iter().map(|(key, _)| (*key).to_owned());
-    let storages = Storages { places, contents: keys.zip(contents).collect() };
+    let storages = Storages { bytes: ranges, contents: keys.zip(contents).collect() };
     Ok(build(&content, ours, window.len(), directory.range().start, order, limits, &storages)?)
 }
 
@@ -223,13 +223,11 @@ fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
             let message = format!("the storage `{}` extends past the end of the file", key.shown());
             return Err(STORAGE.broken(message).at(at..start).into());
         }
-        storages
-            .places
-            .insert(key, StorageBytes { stored: start..stop, inflated: None, sum: None });
+        storages.bytes.insert(key, StorageBytes { stored: start..stop, inflated: None, sum: None });
         at = stop;
     }
     let parameters: HashSet<&str> = parameters(&content).collect();
-    let stored = |key: &str| storages.places.get(key).map(|place| place.stored.clone());
+    let stored = |key: &str| storages.bytes.get(key).map(|storage| storage.stored.clone());
     let ranges = parameters.iter().filter_map(|key| Some(((*key).to_owned(), stored(key)?)));
     let ranges = ranges.filter(|(_, range)| range.end <= window.len());
     let ranges: Vec<(String, Range<u64>)> = ranges.collect();
@@ -294,7 +292,7 @@ fn parameters(content: &Content) -> impl Iterator<Item = &str> {
         Tensor::Quantized(_, quantizer) => Some(quantizer),
         _ => None,
     });
-    quantizers.flat_map(|of| of.views()).map(|view| view.storage.key.as_str())
+    quantizers.flat_map(|quantizer| quantizer.views()).map(|view| view.storage.key.as_str())
 }
 
 /// The location of a storage's bytes.
@@ -317,7 +315,7 @@ impl StorageBytes {
 /// The storages of a file, by key.
 #[derive(Default)]
 struct Storages {
-    places: HashMap<String, StorageBytes>,
+    bytes: HashMap<String, StorageBytes>,
     /// The bytes of the storages that have scales and zero points.
     contents: HashMap<String, Bytes>,
 }
@@ -369,7 +367,8 @@ fn build(
         });
     }
     let inflated = HashMap::default();
-    let mut places = Places { order, storages: stored, inflated, summed: HashSet::default() };
+    let mut places =
+        StorageLookup { order, storages: stored, inflated, summed: HashSet::default() };
     let mut types: HashMap<&str, &Storage> = HashMap::default();
     for storage in storages(content) {
         let first = types.entry(&storage.key).or_insert(storage);
@@ -396,7 +395,7 @@ fn build(
     builder.finish()
 }
 
-struct Places<'a> {
+struct StorageLookup<'a> {
     order: ByteOrder,
     storages: &'a Storages,
     /// Storages that are compressed by Deflate and are not exactly one tensor, as arrays of the index.
@@ -405,7 +404,7 @@ struct Places<'a> {
     summed: HashSet<u64>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> StorageLookup<'a> {
     fn add(
         &mut self,
         name: &str,
@@ -500,14 +499,14 @@ impl<'a> Places<'a> {
         builder: &mut IndexBuilder,
     ) -> Result<Component> {
         let storage = &view.storage;
-        let Some(place) = self.storages.places.get(&storage.key) else {
+        let Some(place) = self.storages.bytes.get(&storage.key) else {
             return Err(
                 STORAGE.broken(format!("the file has no storage `{}`", storage.key.shown()))
             );
         };
         let unit = storage.element.as_ref().map_or(1, |element| element.width());
-        let said = storage.len.checked_mul(unit);
-        if said.is_none_or(|said| said > place.len()) {
+        let declared_len = storage.len.checked_mul(unit);
+        if declared_len.is_none_or(|declared_len| declared_len > place.len()) {
             let message = format!(
                 "the storage `{}` should have {} elements of {unit} bytes, but has {} bytes",
                 storage.key.shown(),
@@ -523,7 +522,7 @@ impl<'a> Places<'a> {
                 view.shape,
                 view.strides,
                 view.offset,
-                said.unwrap_or_default()
+                declared_len.unwrap_or_default()
             );
             VIEW.broken(message).at(place.stored.clone())
         };
@@ -538,8 +537,9 @@ impl<'a> Places<'a> {
         let first = first.and_then(|(offset, start)| offset.checked_add(start));
         let range = first.zip(span.and_then(|span| span.checked_mul(width)));
         let range = range.and_then(|(start, len)| Some(start..start.checked_add(len)?));
-        let range =
-            range.filter(|range| said.is_some_and(|said| range.end <= said)).ok_or_else(outside)?;
+        let range = range
+            .filter(|range| declared_len.is_some_and(|declared_len| range.end <= declared_len))
+            .ok_or_else(outside)?;
         let (element, len) = (&view.element, range.end.saturating_sub(range.start));
         let whole = Component {
             role,
@@ -614,7 +614,7 @@ fn inflate(
     let grid = Grid::cut(&[len], vec![vec![0]], 1);
     let grid =
         grid.ok_or_else(|| STORAGE.broken(format!("cannot decode a storage of {len} bytes")))?;
-    let chunk = Chunk { number: 0, stored, left_out: 0 };
+    let chunk = Chunk { number: 0, stored, skipped_steps: 0 };
     Chunked::new(grid, vec![0], steps, EdgeChunks::Filtered, vec![chunk])
 }
 
@@ -639,7 +639,7 @@ fn signs(width: u64, mask: Vec<u8>, stored: Extent) -> Result<Chunked> {
     let chunk = |(number, first): (u64, &u64)| {
         let from = stored.start.saturating_add(first.saturating_mul(width));
         let upto = from.saturating_add(step.saturating_mul(width)).min(stored.end);
-        Chunk { number, stored: Extent::new(stored.source, from..upto), left_out: 0 }
+        Chunk { number, stored: Extent::new(stored.source, from..upto), skipped_steps: 0 }
     };
     let chunks = (0u64..).zip(&starts).map(chunk).collect();
     let grid = Grid::cut(&[count], vec![starts], width);

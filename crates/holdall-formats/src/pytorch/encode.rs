@@ -119,7 +119,12 @@ impl Encode for Encoder {
         }
     }
 
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()> {
         let blame = |e: Error| e.in_tensor(&tensor.name);
         let (described, spec) = described(tensor).map_err(blame)?;
         if component != 0 || !self.names.insert(tensor.name.clone()) {
@@ -188,7 +193,7 @@ impl Encode for Encoder {
                 kind: EntryKind::File,
                 is_executable: false,
                 method: Method::Stored,
-                crc: Crc32::of_zip(&bytes),
+                crc: Crc32::zip_crc32(&bytes),
                 stored_len: len,
                 len,
                 offset: end.saturating_add(out.len() as u64),
@@ -337,7 +342,7 @@ fn is_written(value: &Value) -> bool {
 /// Appends a plain value, for which [`is_written`] must be true.
 pub(super) fn write_value(value: &Value, p: &mut Pickler) {
     match value {
-        Value::Bool(of) => p.bool(*of),
+        Value::Bool(value) => p.bool(*value),
         Value::Integer(n) => p.integer(*n),
         Value::Float(x) => p.float(*x),
         Value::Text(text) => p.text(text),
@@ -389,8 +394,12 @@ fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
     };
     let element = Element { dtype: data.dtype, logical: data.logical_type.clone() };
     if element.dtype_name().is_none() {
-        let of = data.logical_type.as_ref().map_or(data.dtype.as_str(), |of| of.as_str()).shown();
-        return Err(ELEMENT_TYPE.broken(format!("torch has no elements of type {of}")));
+        let type_name = data
+            .logical_type
+            .as_ref()
+            .map_or(data.dtype.as_str(), |type_name| type_name.as_str())
+            .shown();
+        return Err(ELEMENT_TYPE.broken(format!("torch has no elements of type {type_name}")));
     }
     let mut shape = tensor.shape.clone();
     if element == Element::PAIR {

@@ -1,6 +1,6 @@
 //! PyTorch: the files of `torch.save`, which are read without running any code in them.
 //!
-//! # What
+//! # Contents
 //! A file has a pickle, which describes a value (usually dicts of tensors), and storages with the elements. The pickle
 //! is parsed as data ([`holdall_core::wire::pickle`]): nothing is imported and nothing is called, and functions that it
 //! would call must be in a short list.

@@ -35,12 +35,13 @@ impl<'g> Objects<'g> {
         depth: usize,
     ) -> Result<Thing<'g>> {
         let wrong = || CALL.broken("the bytes of an array are not in the form that NumPy writes");
-        let Some(of) = self.numpy_dtype(dtype) else {
+        let Some(element) = self.numpy_dtype(dtype) else {
             let e = DTYPE.broken("its elements are not numbers, times or strings");
             return Ok(Thing::tensor(Tensor::Missing(shape, e)));
         };
         let bytes = self.bytes(bytes, depth)?.ok_or_else(wrong)?;
-        let npy::Element { dtype, logical_type: logical, byte_order: order, descr, inner } = of;
+        let npy::Element { dtype, logical_type: logical, byte_order: order, descr, inner } =
+            element;
         let strides = axes.and_then(|axes| stored_by(&shape, &axes, inner));
         let (element, shape) =
             (Element { dtype, logical }, shape.into_iter().chain(inner).collect());
@@ -73,21 +74,22 @@ impl<'g> Objects<'g> {
             return Ok(None);
         };
         // Attributes cannot be times or records.
-        let of = self.numpy_dtype(dtype);
-        let Some(of) = of.filter(|of| of.descr.is_none() || is_text(of)) else {
+        let stored = self.numpy_dtype(dtype);
+        let Some(stored) = stored.filter(|stored| stored.descr.is_none() || is_text(stored)) else {
             return Ok(Some(Thing::Unknown(name.shown().to_string())));
         };
-        let element = Element { dtype: of.dtype, logical: of.logical_type.clone() };
-        if of.byte_order == ByteOrder::Big {
+        let element = Element { dtype: stored.dtype, logical: stored.logical_type.clone() };
+        if stored.byte_order == ByteOrder::Big {
             element.swap(&mut bytes);
         }
-        let value = if is_text(&of) { text(&of, bytes) } else { number(&element, &bytes) };
+        let value = if is_text(&stored) { text(&stored, bytes) } else { number(&element, &bytes) };
         Ok(value.map(Thing::Plain))
     }
 
-    /// The shape of an array that lies in the order of that name, and its dimensions as they are stored, where not row by row. For the order `K`
-    /// the shape is that in which elements are stored, row by row, and `turned` says which of its dimensions each is.
-    pub(super) fn lying(
+    /// Returns the shape of an array whose elements are stored in `order`, and its dimensions in storage order if that
+    /// is not row-major. For the order `K`, `shape` is the shape in storage order, and `turned` has the index in it of
+    /// each dimension of the array.
+    pub(super) fn stored_order(
         &self,
         mut shape: Vec<u64>,
         order: Id,
@@ -110,13 +112,13 @@ impl<'g> Objects<'g> {
     /// Returns the name of `numpy.dtype('f4', False, True)` with its state, whose second item is the byte order: `<f4`.
     /// For a type of ml_dtypes: `bfloat16`.
     pub(super) fn numpy_name(&self, id: Id) -> Option<String> {
-        let (of, order) = match self.graph.get(id) {
-            Node::Built(of, state) => {
-                (*of, self.graph.items(*state)?.get(1).and_then(|id| self.graph.text(*id)))
+        let (object, order) = match self.graph.get(id) {
+            Node::Built(object, state) => {
+                (*object, self.graph.items(*state)?.get(1).and_then(|id| self.graph.text(*id)))
             }
             _ => (id, None),
         };
-        let Node::Call(function, arguments) = self.graph.get(of) else { return None };
+        let Node::Call(function, arguments) = self.graph.get(object) else { return None };
         match self.graph.get(*function) {
             Node::Global(module, name) if module == "numpy" && name == "dtype" => {}
             _ => return None,
@@ -136,9 +138,9 @@ impl<'g> Objects<'g> {
     /// Returns the unit in the state of a time type: `[25us]`.
     fn unit(&self, id: Id) -> Option<String> {
         let Node::Built(_, state) = self.graph.get(id) else { return None };
-        let [.., said] = self.graph.items(*state)? else { return None };
-        let [_, said] = self.graph.items(*said)? else { return None };
-        let [unit, count, ..] = self.graph.items(*said)? else { return None };
+        let [.., state] = self.graph.items(*state)? else { return None };
+        let [_, state] = self.graph.items(*state)? else { return None };
+        let [unit, count, ..] = self.graph.items(*state)? else { return None };
         let unit = self.bytes(*unit, 0).ok()??;
         let unit = String::from_utf8(unit).ok().filter(|unit| unit != "generic")?;
         match self.graph.integer(*count)? {
@@ -163,7 +165,7 @@ impl<'g> Objects<'g> {
         if let Ok(element) = npy::any_element(&name) {
             return Some(element);
         }
-        let Element { dtype, logical: logical_type } = Element::of_dtype(&name)?;
+        let Element { dtype, logical: logical_type } = Element::from_dtype(&name)?;
         let byte_order = ByteOrder::Little;
         Some(npy::Element { dtype, logical_type, byte_order, descr: None, inner: None })
     }
@@ -171,22 +173,22 @@ impl<'g> Objects<'g> {
 
 /// Returns the inverse of a permutation of `count` dimensions.
 fn inverse(permutation: &[u64], count: usize) -> Option<Vec<usize>> {
-    let mut places = vec![None; count];
+    let mut slots = vec![None; count];
     for (place, axis) in permutation.iter().enumerate() {
-        *places.get_mut(usize::try_from(*axis).ok()?)? = Some(place);
+        *slots.get_mut(usize::try_from(*axis).ok()?)? = Some(place);
     }
     let is_whole = permutation.len() == count;
-    places.into_iter().collect::<Option<_>>().filter(|_| is_whole)
+    slots.into_iter().collect::<Option<_>>().filter(|_| is_whole)
 }
 
 /// Returns `true` if elements are strings of characters or bytes.
-fn is_text(of: &npy::Element) -> bool {
-    of.descr.as_deref().is_some_and(|descr| matches!(descr.as_bytes(), [_, b'U' | b'S', ..]))
+fn is_text(element: &npy::Element) -> bool {
+    element.descr.as_deref().is_some_and(|descr| matches!(descr.as_bytes(), [_, b'U' | b'S', ..]))
 }
 
 /// Returns the string in an element's bytes, without trailing zeros.
-fn text(of: &npy::Element, mut bytes: Vec<u8>) -> Option<Value> {
-    if of.dtype == DType::U32 {
+fn text(element: &npy::Element, mut bytes: Vec<u8>) -> Option<Value> {
+    if element.dtype == DType::U32 {
         let (chars, _) = bytes.as_chunks::<4>();
         let chars = chars.iter().map(|c| char::from_u32(u32::from_le_bytes(*c)));
         let text: String = chars.collect::<Option<_>>()?;

@@ -211,14 +211,14 @@ impl<'g> Objects<'g> {
                 };
                 Thing::tensor(Tensor::Dense(view))
             }
-            Node::Built(of, state) => self.built(*of, *state, depth.saturating_add(1))?,
-            Node::Call(of, arguments) => match self.graph.get(*of) {
+            Node::Built(object, state) => self.built(*object, *state, depth.saturating_add(1))?,
+            Node::Call(object, arguments) => match self.graph.get(*object) {
                 Node::Global(module, name) => {
                     let items = self.graph.items(*arguments).unwrap_or_default();
                     self.called(module, name, items, depth.saturating_add(1))?
                 }
                 // A call of the result of a call, which is allowed only for unknown functions.
-                _ => match self.at(*of, depth.saturating_add(1))? {
+                _ => match self.at(*object, depth.saturating_add(1))? {
                     Thing::Unknown(what) => Thing::Unknown(what),
                     _ => return Err(CALL.broken("a value that is not a function is called")),
                 },
@@ -304,20 +304,20 @@ impl<'g> Objects<'g> {
                 }
                 Ok(thing.with_state(state))
             }
-            ("torch._tensor", "_rebuild_from_type_v2", [of, class, arguments, rest @ ..]) => {
-                let (Node::Global(module, name), Node::Global(of, class)) =
-                    (self.graph.get(*of), self.graph.get(*class))
+            ("torch._tensor", "_rebuild_from_type_v2", [class_module, class, arguments, rest @ ..]) => {
+                let (Node::Global(module, name), Node::Global(class_module, class)) =
+                    (self.graph.get(*class_module), self.graph.get(*class))
                 else {
                     return Err(wrong());
                 };
                 let items = self.graph.items(*arguments).ok_or_else(wrong)?;
                 let made = |this: &Self| this.called(module, name, items, depth);
-                match (of.as_str(), class.as_str()) {
+                match (class_module.as_str(), class.as_str()) {
                     ("torch", "Tensor") | ("torch.nn.parameter", "Parameter") => {
                         Ok(made(self)?.with_state(rest.first()))
                     }
                     // A subclass of tensors may interpret its elements in another way.
-                    (of, class) => match self.unknown(of, class) {
+                    (class_module, class) => match self.unknown(class_module, class) {
                         Err(e) => {
                             let shape = match made(self) {
                                 Ok(Thing::Tensor(tensor, _)) => tensor.shape().to_vec(),
@@ -390,8 +390,8 @@ impl<'g> Objects<'g> {
                 self.scalar(*dtype, *bytes, depth)?.ok_or_else(wrong)
             }
             // A JAX array has the arguments of a NumPy array.
-            ("jax._src.array", "_reconstruct_array", [of, _, state, ..])
-                if self.is_of_numpy(*of) =>
+            ("jax._src.array", "_reconstruct_array", [function, _, state, ..])
+                if self.is_of_numpy(*function) =>
             {
                 self.stated(*state, depth)
             }
@@ -402,7 +402,7 @@ impl<'g> Objects<'g> {
             ) => {
                 let shape = self.numbers(*shape).ok_or_else(wrong)?;
                 let turned = turned.first().copied();
-                let (shape, axes) = self.lying(shape, *order, turned).ok_or_else(wrong)?;
+                let (shape, axes) = self.stored_order(shape, *order, turned).ok_or_else(wrong)?;
                 self.array(shape, axes, *dtype, *bytes, depth)
             }
             // In protocols 0 and 1, objects of a class are created like this.
@@ -417,19 +417,19 @@ impl<'g> Objects<'g> {
 
     /// Returns an object that is given a state: a NumPy array, a TorchScript object, or a tensor with Python
     /// attributes. The states of other objects have no values.
-    fn built(&self, of: Id, state: Id, depth: usize) -> Result<Thing<'g>> {
-        if let Node::Call(class, _) = self.graph.get(of)
+    fn built(&self, object: Id, state: Id, depth: usize) -> Result<Thing<'g>> {
+        if let Node::Call(class, _) = self.graph.get(object)
             && let Node::Global(module, _) = self.graph.get(*class)
             && is_script(module)
         {
             return self.at(state, depth);
         }
-        if let Node::Call(function, _) = self.graph.get(of)
+        if let Node::Call(function, _) = self.graph.get(object)
             && self.is_of_numpy(*function)
         {
             return self.stated(state, depth);
         }
-        Ok(self.at(of, depth)?.with_state(Some(&state)))
+        Ok(self.at(object, depth)?.with_state(Some(&state)))
     }
 
     fn storage(&self, id: Id) -> Result<Storage> {
@@ -478,14 +478,14 @@ impl<'g> Objects<'g> {
         if name == PAIRS {
             return Ok(Element::PAIR);
         }
-        Element::of_dtype(name)
+        Element::from_dtype(name)
             .ok_or_else(|| DTYPE.broken(format!("unknown element type `{}`", name.shown())))
     }
 
     /// Returns the tensor for a view, given the flags in its last argument.
-    fn flagged(&self, view: View, wants: Option<&Id>, said: Option<&Id>) -> Tensor {
+    fn flagged(&self, view: View, wants: Option<&Id>, flags: Option<&Id>) -> Tensor {
         let is_set = |name: &str| {
-            let Some(Node::Dict(pairs)) = said.map(|id| self.graph.get(*id)) else { return false };
+            let Some(Node::Dict(pairs)) = flags.map(|id| self.graph.get(*id)) else { return false };
             pairs.iter().any(|(key, value)| {
                 self.graph.text(*key) == Some(name)
                     && matches!(self.graph.get(*value), Node::Bool(true))
@@ -516,7 +516,7 @@ impl<'g> Objects<'g> {
             },
             _ => Ok(None),
         };
-        let (of, is_block) = match (layout.as_str(), items) {
+        let (compressed_axis, is_block) = match (layout.as_str(), items) {
             ("torch.sparse_coo", [coords, values, shape, ..]) => {
                 let parts = view(*coords)?.zip(view(*values)?).zip(self.numbers(*shape));
                 return Ok(
@@ -537,7 +537,7 @@ impl<'g> Objects<'g> {
         let parts = parts.zip(self.numbers(*shape));
         Ok(parts.and_then(|(((indptr, indices), values), shape)| {
             let parts = [(Role::Indptr, indptr), (Role::Indices, indices), (Role::Values, values)];
-            compressed(of, is_block, shape, parts)
+            compressed(compressed_axis, is_block, shape, parts)
         }))
     }
 
@@ -569,7 +569,7 @@ fn at_coords(shape: Vec<u64>, coords: View, values: View) -> Option<Tensor> {
 /// Returns a tensor in compressed rows or columns, of elements or blocks, possibly in batches or with further dense
 /// dimensions.
 fn compressed(
-    of: Compressed,
+    compressed_axis: Compressed,
     is_block: bool,
     shape: Vec<u64>,
     parts: [(Role, View); 3],
@@ -587,10 +587,11 @@ fn compressed(
     if of_indices != batch || matrix.get(2..)? != inner {
         return None;
     }
-    let is_plain = of == Compressed::Rows && !is_block && batch.is_empty() && inner.is_empty();
+    let is_plain =
+        compressed_axis == Compressed::Rows && !is_block && batch.is_empty() && inner.is_empty();
     let (layout, attributes) = match is_plain {
         true => (Layout::SparseCsr, Attributes::new()),
-        false => (Layout::SparseBlocks, tiles::blocks(of, block, batch.len() as u64)),
+        false => (Layout::SparseBlocks, tiles::blocks(compressed_axis, block, batch.len() as u64)),
     };
     Some(Tensor::Sparse { shape, layout, attributes, parts: parts.into() })
 }
@@ -613,7 +614,7 @@ pub(super) fn storage(graph: &Graph, pid: Id) -> Result<Storage> {
     let element =
         match class.as_str() {
             "UntypedStorage" | "TypedStorage" => None,
-            name => Some(Element::of_storage(name).ok_or_else(|| {
+            name => Some(Element::from_storage(name).ok_or_else(|| {
                 DTYPE.broken(format!("unknown type of storage `{}`", name.shown()))
             })?),
         };

@@ -104,31 +104,31 @@ impl Config<'_> {
             reader.begin_object().map_err(wrong)?;
             while let Some(own) = reader.next_key(&mut name).map_err(wrong)? {
                 let full = format!("{}{own}", self.prefix);
-                let said = ValueEntry::read(&mut reader).map_err(wrong)?;
-                self.add(full.clone(), said).map_err(|e| e.in_tensor(&full))?;
+                let entry = ValueEntry::read(&mut reader).map_err(wrong)?;
+                self.add(full.clone(), entry).map_err(|e| e.in_tensor(&full))?;
             }
         }
         reader.end().map_err(wrong)
     }
 
-    fn add(&mut self, name: String, said: ValueEntry) -> Result<()> {
-        let Some(meta) = said.meta else {
+    fn add(&mut self, name: String, entry: ValueEntry) -> Result<()> {
+        let Some(meta) = entry.meta else {
             // An object of a custom class.
             self.content.left_out.push((name, "an object that is not a tensor".to_owned()));
             return Ok(());
         };
-        if said.is_pickled {
+        if entry.is_pickled {
             let e = NO_ELEMENTS.broken("it is a pickle of a subclass of tensors");
             self.content.tensors.push((name, Tensor::Missing(meta.sizes, e)));
             return Ok(());
         }
-        let key = format!("{}{}", self.folder, said.path);
+        let key = format!("{}{}", self.folder, entry.path);
         let entry = self.directory.get(&format!("{}data/{key}", self.top));
         let Some(entry) = entry else {
             let message = format!("the zip has no `data/{}`", key.shown());
             return Err(EXPORT.broken(message));
         };
-        let Some(element) = dtype(meta.dtype).and_then(Element::of_dtype) else {
+        let Some(element) = dtype(meta.dtype).and_then(Element::from_dtype) else {
             let e = super::DTYPE.broken(format!("unknown element type {}", meta.dtype));
             self.content.tensors.push((name, Tensor::Missing(meta.sizes, e)));
             return Ok(());
@@ -150,17 +150,17 @@ impl Config<'_> {
 impl ValueEntry {
     fn read(reader: &mut Reader<'_>) -> Result<ValueEntry> {
         let (mut key, mut text) = (String::new(), String::new());
-        let mut said = ValueEntry::default();
+        let mut entry = ValueEntry::default();
         reader.begin_object()?;
         while let Some(field) = reader.next_key(&mut key)? {
             match (field, reader.peek()?) {
-                ("path_name", _) => said.path = reader.string(&mut text)?.to_owned(),
-                ("use_pickle", _) => said.is_pickled = reader.bool()?,
-                ("tensor_meta", Token::Object) => said.meta = Some(Meta::read(reader)?),
+                ("path_name", _) => entry.path = reader.string(&mut text)?.to_owned(),
+                ("use_pickle", _) => entry.is_pickled = reader.bool()?,
+                ("tensor_meta", Token::Object) => entry.meta = Some(Meta::read(reader)?),
                 _ => reader.skip()?,
             }
         }
-        Ok(said)
+        Ok(entry)
     }
 }
 

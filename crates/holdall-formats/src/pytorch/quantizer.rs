@@ -51,7 +51,7 @@ impl Quantizer {
     pub(super) fn views(&self) -> Vec<&View> {
         self.parameters()
             .into_iter()
-            .filter_map(|of| match of {
+            .filter_map(|quantizer| match quantizer {
                 Parameters::Stored(view) => Some(&**view),
                 Parameters::Listed(_) => None,
             })
@@ -64,7 +64,7 @@ impl Quantizer {
             Quantizer::Channel { scales, zero_points, .. } => vec![scales, zero_points],
         };
         all.into_iter()
-            .filter_map(|of| match of {
+            .filter_map(|quantizer| match quantizer {
                 Parameters::Stored(view) => Some(&mut **view),
                 Parameters::Listed(_) => None,
             })

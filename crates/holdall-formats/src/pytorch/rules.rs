@@ -50,7 +50,7 @@ holdall_core::error::rules! {
         "The item of a chunk is what `torch.save` writes for one tensor, with the type and shape that `.metadata` gives.";
     /// Chunks that cannot be joined.
     pub CHUNKS: Unsupported "pytorch/chunks"
-        "The chunks of a tensor cover its shape, each element once, and are stored row by row; if they do not form a grid, there are at most 4096.";
+        "The chunks of a tensor cover its shape, each element once, and are stored in row-major order; if they do not form a grid, there are at most 4096.";
     /// Items that are stored with transforms.
     pub TRANSFORMED: Unsupported "pytorch/transformed"
         "The items of a distributed checkpoint are stored without transforms."

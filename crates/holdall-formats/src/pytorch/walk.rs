@@ -79,7 +79,7 @@ impl<'g> Walk<'g> {
         let is_dict = match graph.get(root) {
             Node::Dict(_) => true,
             // The names of its attributes are noted elsewhere.
-            Node::Built(of, _) => matches!(graph.get(*of), Node::Dict(_)),
+            Node::Built(object, _) => matches!(graph.get(*object), Node::Dict(_)),
             _ => false,
         };
         self.content.is_nested |= !is_dict || !self.content.attributes.is_empty();
@@ -91,11 +91,11 @@ impl<'g> Walk<'g> {
             let message = format!("values are nested deeper than {}", self.objects.depth);
             return Err(DEPTH.broken(message).within(format!("at `{}`", name.shown())));
         }
-        let placed = |e: Error| match name {
+        let in_context = |e: Error| match name {
             "" => e,
             name => e.within(format!("at `{}`", name.shown())),
         };
-        match self.objects.get(id).map_err(placed)? {
+        match self.objects.get(id).map_err(in_context)? {
             Thing::Tensor(tensor, states) => {
                 let name = if depth == 0 { ALONE } else { name };
                 self.content.is_nested |= depth != 1;
@@ -138,8 +138,8 @@ impl<'g> Walk<'g> {
     /// Notes the Python attributes of a dict: a state dict has the versions of its modules there.
     fn note_state(&mut self, id: Id, name: &str) {
         let graph = self.objects.graph;
-        let Node::Built(of, state) = graph.get(id) else { return };
-        if let (Node::Dict(_), Node::Dict(pairs)) = (graph.get(*of), graph.get(*state)) {
+        let Node::Built(object, state) = graph.get(id) else { return };
+        if let (Node::Dict(_), Node::Dict(pairs)) = (graph.get(*object), graph.get(*state)) {
             let keys = pairs.iter().map(|(key, _)| graph.text(*key).unwrap_or("?"));
             self.content.of_dicts.extend(keys.map(|key| (name.to_owned(), key.to_owned())));
         }
@@ -225,8 +225,8 @@ impl<'g> Walk<'g> {
         let mut plain = Vec::new();
         let (mut any, mut lost) = (false, false);
         for (own, id) in items {
-            let of = own.as_ref().map_or("?", |(own, _)| own);
-            let full = if depth == 0 { of.to_owned() } else { format!("{name}.{of}") };
+            let own_name = own.as_ref().map_or("?", |(own, _)| own);
+            let full = if depth == 0 { own_name.to_owned() } else { format!("{name}.{own_name}") };
             self.named = self.named.saturating_add(full.len() as u64);
             if self.named / BYTES_OF_STEP > self.most {
                 let message =

@@ -144,7 +144,7 @@ impl Header<'_> {
             let entry = read_entry(&mut reader, &mut shape, last, self.limits)
                 .map_err(|e| e.in_tensor(name))?;
             let other = match &mut names {
-                Some(names) => another_name(names, name),
+                Some(names) => unique_name(names, name),
                 None => None,
             };
             if let Some(other) = &other {
@@ -172,14 +172,15 @@ impl Header<'_> {
                     builder.tensor(name, &shape, Layout::Dense)?;
                     builder.fault(e.at(entry.at));
                     builder.claim(stored.into())?;
-                    restore.forget(name);
+                    restore.drop_attributes(name);
                 }
             }
             tiling.add(entry.range, &builder);
             if tiling.count == SAMPLE {
                 let read = reader.offset().saturating_sub(self.range.start);
                 let left = self.range.end.saturating_sub(reader.offset());
-                // As many more as there are bytes for, and fewer than those: it fits.
+                // An estimate of the remaining entries from the remaining bytes. It is less than the number of bytes,
+                // which is limited.
                 let count = left.saturating_mul(SAMPLE as u64).checked_div(read);
                 builder.reserve(usize::try_from(count.unwrap_or_default()).debug_unwrap());
             }
@@ -293,7 +294,7 @@ impl Header<'_> {
 }
 
 /// Returns a unique name for a tensor whose name is a duplicate.
-fn another_name(names: &mut HashSet<String>, name: &str) -> Option<String> {
+fn unique_name(names: &mut HashSet<String>, name: &str) -> Option<String> {
     if names.insert(name.to_owned()) {
         return None;
     }
@@ -413,7 +414,7 @@ fn read_dtype(
     let mut scratch = String::new();
     let name = reader.string(&mut scratch)?;
     Ok(last
-        .filter(|of| of.name == name)
+        .filter(|other| other.name == name)
         .or_else(|| by_name(name))
         .ok_or_else(|| DTYPE.broken(format!("unknown dtype `{}`", name.shown())).at(reader.here())))
 }

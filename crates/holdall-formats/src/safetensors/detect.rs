@@ -3,9 +3,9 @@
 use crate::header::LEN_BYTES;
 use holdall_core::window::{Stop, Window};
 
-/// Returns `true` if the ninth byte of the file opens an object, unless the file is text from the start. The length
-/// before it may be wrong, so that the error says so. Whitespace before the `{` is accepted only if the length is
-/// right.
+/// Returns `true` if the ninth byte of the file opens a JSON object and the eight bytes before it are not text. They
+/// are the length of the header. A file with a wrong length is recognised, too, so that decoding it reports that error;
+/// but whitespace before the `{` is accepted only with a possible length.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     let head = window.head(LEN_BYTES.saturating_add(2))?;
     let Some((len, start)) = head.split_first_chunk::<8>() else {

@@ -75,9 +75,9 @@ impl Encode for Encoder {
     }
 
     fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
-        let (entries, said) = collect(attributes, declared)?;
+        let (entries, metadata) = collect(attributes, declared)?;
         let mut text = String::from("{");
-        said.write(&mut text);
+        metadata.write(&mut text);
         let mut end = 0u64;
         let mut ranges = Vec::with_capacity(declared.len());
         for (tensor, entry) in declared.iter().zip(&entries) {
@@ -116,8 +116,13 @@ impl Encode for Encoder {
         self.slots.next_offset(end, tensor, component)
     }
 
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
-        self.slots.placed(tensor, component, &stored)
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()> {
+        self.slots.component_written(tensor, component, &stored)
     }
 
     fn finish(&mut self, end: u64) -> Result<Bytes> {
@@ -138,12 +143,12 @@ fn collect<'a>(
     attributes: &'a Attributes,
     declared: &'a [TensorSpec],
 ) -> Result<(Vec<Entry>, WrittenMetadata<'a>)> {
-    let mut said = WrittenMetadata::new(attributes);
+    let mut metadata = WrittenMetadata::new(attributes);
     let mut entries = Vec::with_capacity(declared.len());
-    let mut places: HashMap<&str, usize> =
+    let mut indices: HashMap<&str, usize> =
         HashMap::with_capacity_and_hasher(declared.len(), Default::default());
     for (at, tensor) in declared.iter().enumerate() {
-        if places.insert(&tensor.name, at).is_some() {
+        if indices.insert(&tensor.name, at).is_some() {
             return Err(DECLARED.broken("two tensors have this name").in_tensor(&tensor.name));
         }
     }
@@ -152,24 +157,24 @@ fn collect<'a>(
         entries.push(match data.shares {
             None => Entry::Own(element, data.decoded_len),
             Some(_) => {
-                let first = first_of(tensor, declared, &places)?;
+                let first = first_of(tensor, declared, &indices)?;
                 let name = declared.get(first).map_or("", |t| &t.name);
-                said.aliases.insert(&tensor.name, name);
+                metadata.aliases.insert(&tensor.name, name);
                 Entry::Alias(first)
             }
         });
         if !tensor.attributes.is_empty() {
-            said.tensor_attributes.insert(&tensor.name, &tensor.attributes);
+            metadata.tensor_attributes.insert(&tensor.name, &tensor.attributes);
         }
     }
-    Ok((entries, said))
+    Ok((entries, metadata))
 }
 
 /// Returns the index of the declared tensor whose bytes `alias` shares, at the end of a chain of aliases.
 fn first_of(
     alias: &TensorSpec,
     declared: &[TensorSpec],
-    places: &HashMap<&str, usize>,
+    indices: &HashMap<&str, usize>,
 ) -> Result<usize> {
     let blame = |message: String| ALIAS.broken(message).in_tensor(&alias.name);
     let same = |a: &ComponentSpec, b: &ComponentSpec| {
@@ -181,7 +186,7 @@ fn first_of(
             break;
         };
         let found =
-            places.get(shared.tensor.as_str()).and_then(|&at| Some((at, declared.get(at)?)));
+            indices.get(shared.tensor.as_str()).and_then(|&at| Some((at, declared.get(at)?)));
         let name = shared.tensor.shown();
         let Some((at, next)) = found.filter(|_| shared.role == Role::Data) else {
             return Err(blame(format!("it shares the bytes of `{name}`, which is not written")));

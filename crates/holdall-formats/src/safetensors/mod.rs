@@ -1,6 +1,6 @@
 //! safetensors: a JSON header, then the bytes of all tensors.
 //!
-//! # What
+//! # Contents
 //! Dense tensors of 22 element types, and text attributes for the file. The header comes first, so the start of a file
 //! is enough to read its index, and a writer must know everything before its first byte.
 //!

@@ -1,4 +1,5 @@
-//! Reads and writes the data that a header has only as text, under keys that start with `holdall.`.
+//! Data that safetensors has no field for: attributes that are not text, and tensors that share bytes. It is stored as
+//! JSON text in `__metadata__`, under keys that start with `holdall.`, and restored when the file is read.
 
 use super::METADATA_KEY;
 use super::decode::component;
@@ -14,10 +15,10 @@ use holdall_json::{Reader, duplicate, write_string};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The key of tensors that share the bytes of another.
+/// The key of `__metadata__` that lists aliases: tensors that share the bytes of another.
 pub(super) const ALIASES: &str = "holdall.aliases";
 
-const OURS: [&str; 3] = [ATTRIBUTES, TENSOR_ATTRIBUTES, ALIASES];
+const HOLDALL_KEYS: [&str; 3] = [ATTRIBUTES, TENSOR_ATTRIBUTES, ALIASES];
 
 /// The pairs of `__metadata__` in the file's order, with unique keys.
 #[derive(Debug, Default)]
@@ -32,25 +33,26 @@ impl Metadata {
     }
 }
 
-/// Adds the attributes in the metadata to tensors and the file.
+/// Restores the attributes and aliases that the metadata contains.
 pub(super) struct Restore {
     metadata: Metadata,
     attributes: Option<Attributes>,
     tensor_attributes: Option<TensorAttributes>,
     aliases: Option<Aliases>,
-    /// Keys of Holdall with text that cannot be parsed, and the reasons.
-    odd: Vec<(&'static str, String)>,
+    /// Keys of Holdall whose text cannot be parsed, and the reasons.
+    unparsed: Vec<(&'static str, String)>,
 }
 
-/// The tensor whose bytes each alias shares, and the properties of these tensors.
+/// The aliases of a file, and the tensors whose bytes they share.
 struct Aliases {
+    /// The name of the tensor that each alias refers to.
     pairs: BTreeMap<String, String>,
-    firsts: HashMap<String, Option<FirstComponent>>,
+    targets: HashMap<String, Option<TargetComponent>>,
     /// An alias that also has an entry.
     clash: Option<String>,
 }
 
-struct FirstComponent {
+struct TargetComponent {
     shape: Vec<u64>,
     element: &'static ElementType,
     stored: Range<u64>,
@@ -59,9 +61,9 @@ struct FirstComponent {
 impl Restore {
     pub(super) fn new(metadata: Metadata, limits: &Limits) -> Restore {
         let depth = kept::depth(limits);
-        let mut odd = Vec::new();
+        let mut unparsed = Vec::new();
         let find = |wanted: &'static str| metadata.pairs.iter().find(|(k, _)| k == wanted);
-        let mut keep = |key: &'static str, why: String| odd.push((key, why));
+        let mut keep = |key: &'static str, why: String| unparsed.push((key, why));
         let attributes = find(ATTRIBUTES).and_then(|(_, text)| {
             let read = Attributes::from_json(text, depth).map_err(|e| e.to_string());
             let read = read.and_then(|read| without_clash(read, &metadata));
@@ -73,7 +75,7 @@ impl Restore {
         });
         let aliases = find(ALIASES)
             .and_then(|(_, text)| read_aliases(text).map_err(|why| keep(ALIASES, why)).ok());
-        Restore { attributes, tensor_attributes, aliases, odd, metadata }
+        Restore { attributes, tensor_attributes, aliases, unparsed, metadata }
     }
 
     /// Records a tensor of the header, and returns its attributes.
@@ -88,16 +90,20 @@ impl Restore {
             if aliases.pairs.contains_key(name) {
                 aliases.clash.get_or_insert_with(|| name.to_owned());
             }
-            if let Some(first) = aliases.firsts.get_mut(name) {
-                *first =
-                    Some(FirstComponent { shape: shape.to_vec(), element, stored: stored.clone() });
+            if let Some(target) = aliases.targets.get_mut(name) {
+                *target = Some(TargetComponent {
+                    shape: shape.to_vec(),
+                    element,
+                    stored: stored.clone(),
+                });
             }
         }
         self.tensor_attributes.as_mut()?.remove(name)
     }
 
-    /// Records a tensor of the header that cannot be read.
-    pub(super) fn forget(&mut self, name: &str) {
+    /// Drops the attributes of a tensor that cannot be read. Otherwise they would be reported as those of an unknown
+    /// tensor.
+    pub(super) fn drop_attributes(&mut self, name: &str) {
         if let Some(all) = &mut self.tensor_attributes {
             all.remove(name);
         }
@@ -106,16 +112,16 @@ impl Restore {
     /// Adds the aliases and the file's attributes, after all tensors of the header.
     pub(super) fn finish(mut self, builder: &mut IndexBuilder) -> Result<()> {
         if let Some(aliases) = self.aliases.take() {
-            match aliases.problem() {
-                Some(why) => self.odd.push((ALIASES, why)),
+            match aliases.inconsistency() {
+                Some(why) => self.unparsed.push((ALIASES, why)),
                 None => aliases.add(builder, &mut self.tensor_attributes)?,
             }
         }
         if let Some(name) = self.tensor_attributes.iter().flat_map(HashMap::keys).min() {
             let why = format!("there is no tensor `{}`", name.shown());
-            self.odd.push((TENSOR_ATTRIBUTES, why));
+            self.unparsed.push((TENSOR_ATTRIBUTES, why));
         }
-        for (key, why) in &self.odd {
+        for (key, why) in &self.unparsed {
             builder.warn("safetensors/restore", None, None, || {
                 format!("`{key}` in the metadata is not in the form that Holdall writes, and is kept as text: {why}")
                     .into()
@@ -124,8 +130,8 @@ impl Restore {
         let mut all = Attributes::new();
         let restored = |key: &str| self.attributes.as_ref().is_some_and(|a| a.get(key).is_some());
         for (key, text) in self.metadata.pairs {
-            let odd = self.odd.iter().any(|(odd, _)| *odd == key);
-            if !OURS.contains(&key.as_str()) || (odd && !restored(&key)) {
+            let unparsed = self.unparsed.iter().any(|(unparsed, _)| *unparsed == key);
+            if !HOLDALL_KEYS.contains(&key.as_str()) || (unparsed && !restored(&key)) {
                 all.push(key, Value::Text(text));
             }
         }
@@ -138,17 +144,17 @@ impl Restore {
 }
 
 impl Aliases {
-    /// Returns the reason why the aliases cannot be restored.
-    fn problem(&self) -> Option<String> {
+    /// Returns the reason why the aliases cannot be restored, if there is one.
+    fn inconsistency(&self) -> Option<String> {
         if let Some(name) = &self.clash {
             return Some(format!("the alias `{}` also has an entry", name.shown()));
         }
-        let (alias, first) = self
+        let (alias, target) = self
             .pairs
             .iter()
-            .find(|(_, first)| !matches!(self.firsts.get(first.as_str()), Some(Some(_))))?;
-        let (alias, first) = (alias.shown(), first.shown());
-        Some(format!("`{alias}` shares the bytes of `{first}`, which is not in the header"))
+            .find(|(_, target)| !matches!(self.targets.get(target.as_str()), Some(Some(_))))?;
+        let (alias, target) = (alias.shown(), target.shown());
+        Some(format!("`{alias}` shares the bytes of `{target}`, which is not in the header"))
     }
 
     /// Adds the aliases in the order of their names.
@@ -157,13 +163,13 @@ impl Aliases {
         builder: &mut IndexBuilder,
         attributes: &mut Option<TensorAttributes>,
     ) -> Result<()> {
-        for (alias, first) in &self.pairs {
-            let Some(Some(first)) = self.firsts.get(first) else { continue };
-            builder.tensor(alias, &first.shape, Layout::Dense)?;
+        for (alias, target) in &self.pairs {
+            let Some(Some(target)) = self.targets.get(target) else { continue };
+            builder.tensor(alias, &target.shape, Layout::Dense)?;
             if let Some(own) = attributes.as_mut().and_then(|all| all.remove(alias)) {
                 builder.tensor_attributes(own);
             }
-            builder.component(component(first.element, first.stored.clone()))?;
+            builder.component(component(target.element, target.stored.clone()))?;
         }
         Ok(())
     }
@@ -172,7 +178,7 @@ impl Aliases {
 /// Returns the attributes, if none of their keys is also a plain text in the metadata.
 fn without_clash(read: Attributes, metadata: &Metadata) -> Result<Attributes, String> {
     let own = read.iter().map(|(k, _)| k);
-    let text = metadata.pairs.iter().map(|(k, _)| k.as_str()).filter(|k| !OURS.contains(k));
+    let text = metadata.pairs.iter().map(|(k, _)| k.as_str()).filter(|k| !HOLDALL_KEYS.contains(k));
     match duplicate(own.chain(text)) {
         Some(key) => Err(format!("`{}` is also a key of the metadata itself", key.shown())),
         None => Ok(read),
@@ -187,8 +193,8 @@ fn read_aliases(text: &str) -> Result<Aliases, String> {
         reader.begin_object()?;
         let mut is_unique = true;
         while let Some(alias) = reader.next_key(&mut key)? {
-            let first = reader.string(&mut value)?;
-            is_unique &= pairs.insert(alias.to_owned(), first.to_owned()).is_none();
+            let target = reader.string(&mut value)?;
+            is_unique &= pairs.insert(alias.to_owned(), target.to_owned()).is_none();
         }
         reader.end()?;
         Ok(is_unique)
@@ -198,8 +204,8 @@ fn read_aliases(text: &str) -> Result<Aliases, String> {
         Ok(false) => return Err("duplicate alias".to_owned()),
         Err(e) => return Err(e.to_string()),
     }
-    let firsts = pairs.values().map(|first: &String| (first.clone(), None)).collect();
-    Ok(Aliases { pairs, firsts, clash: None })
+    let targets = pairs.values().map(|target: &String| (target.clone(), None)).collect();
+    Ok(Aliases { pairs, targets, clash: None })
 }
 
 /// The metadata of a file to be written.
@@ -213,9 +219,9 @@ pub(super) struct WrittenMetadata<'a> {
 }
 
 impl<'a> WrittenMetadata<'a> {
-    /// Creates the metadata with the attributes of the file, without anything about tensors.
+    /// Creates the metadata with the attributes of the file. Those of tensors and the aliases are added later.
     pub(super) fn new(attributes: &'a Attributes) -> WrittenMetadata<'a> {
-        let mut said = WrittenMetadata {
+        let mut metadata = WrittenMetadata {
             text: BTreeMap::new(),
             attributes: BTreeMap::new(),
             tensor_attributes: BTreeMap::new(),
@@ -224,14 +230,14 @@ impl<'a> WrittenMetadata<'a> {
         for (key, value) in attributes.iter() {
             match value {
                 Value::Text(text) if !key.starts_with(PREFIX) => {
-                    said.text.insert(key, text);
+                    metadata.text.insert(key, text);
                 }
                 _ => {
-                    said.attributes.insert(key, value);
+                    metadata.attributes.insert(key, value);
                 }
             }
         }
-        said
+        metadata
     }
 
     /// Appends `"__metadata__":{…}` with sorted keys, unless it would be empty.
@@ -239,16 +245,19 @@ impl<'a> WrittenMetadata<'a> {
         let attributes = object(self.attributes.iter().map(|(k, v)| (*k, *v)), |value, out| {
             value.write_json(out)
         });
-        let of_tensors =
+        let tensor_attributes =
             object(self.tensor_attributes.iter().map(|(k, v)| (*k, *v)), |own, out| {
                 out.push_str(&own.to_json())
             });
-        let aliases = object(self.aliases.iter().map(|(k, v)| (*k, *v)), |first, out| {
-            write_string(first, out)
+        let aliases = object(self.aliases.iter().map(|(k, v)| (*k, *v)), |target, out| {
+            write_string(target, out)
         });
         let mut all: BTreeMap<&str, &str> = self.text.clone();
-        let ours =
-            [(ATTRIBUTES, &attributes), (TENSOR_ATTRIBUTES, &of_tensors), (ALIASES, &aliases)];
+        let ours = [
+            (ATTRIBUTES, &attributes),
+            (TENSOR_ATTRIBUTES, &tensor_attributes),
+            (ALIASES, &aliases),
+        ];
         all.extend(ours.iter().filter_map(|(key, text)| Some((*key, text.as_deref()?))));
         if let Some(metadata) = object(all.iter().map(|(k, v)| (*k, *v)), write_string) {
             write_string(METADATA_KEY, out);

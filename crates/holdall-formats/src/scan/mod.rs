@@ -38,7 +38,7 @@ use holdall_core::wire::pickle::{PACKED, TOO_LONG};
 use holdall_core::wire::zip::Directory;
 use holdall_error::Remedy;
 pub use index::ModelIndex;
-use packed::{Packing, packing};
+use packed::{Compression, detect_compression};
 use region::Region;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -199,7 +199,7 @@ enum ScanTarget {
     Headers { zip: u64 },
     /// A region that is compressed as a whole: a file, or an entry of a zip, which counts as one file with its
     /// decompressed data.
-    Packed { packing: Packing, is_entry: bool },
+    Packed { compression: Compression, is_entry: bool },
 }
 
 /// The result of a job: findings, and further jobs, in order.
@@ -321,8 +321,8 @@ impl Scan {
                 self.headers(job, window, &mut found)?;
             }
             ScanTarget::Headers { .. } => {}
-            ScanTarget::Packed { packing, is_entry } => {
-                self.packed(*packing, *is_entry, job, window, &mut found)?;
+            ScanTarget::Packed { compression, is_entry } => {
+                self.scan_compressed(*compression, *is_entry, job, window, &mut found)?;
             }
         }
         Ok(found)
@@ -336,7 +336,7 @@ impl Scan {
         let (head, tail) = (window.head(HEAD)?, window.tail(TAIL)?);
         let is_zip = zip::starts(&head) || zip::may_end(&tail, window)?;
         let is_tar = tar::starts(&head);
-        let packing = packing(&head);
+        let compression = detect_compression(&head);
         found.report.files = found.report.files.saturating_add(1);
         let begins_at =
             |start: &usize| head.get(*start..).is_some_and(|h| h.starts_with(b"\x89HDF\r\n"));
@@ -350,7 +350,7 @@ impl Scan {
         }
         index::index(job, window, &head, found)?;
         keras::layers(job, window, &head, is_hdf5, found)?;
-        if (is_zip || is_tar || packing.is_some()) && job.depth >= MAX_DEPTH {
+        if (is_zip || is_tar || compression.is_some()) && job.depth >= MAX_DEPTH {
             let message = format!("it is nested in {MAX_DEPTH} archives, and was not opened");
             found.unread(job, PACKED.broken(message));
             return Ok(());
@@ -361,9 +361,9 @@ impl Scan {
         if is_tar {
             found.next.push(job.with(ScanTarget::Tar(Box::default())));
         }
-        match packing {
-            Some(Ok(packing)) => {
-                found.next.push(job.with(ScanTarget::Packed { packing, is_entry: false }));
+        match compression {
+            Some(Ok(compression)) => {
+                found.next.push(job.with(ScanTarget::Packed { compression, is_entry: false }));
             }
             Some(Err(what)) => {
                 let message = format!(

@@ -158,13 +158,14 @@ pub(super) fn shares(module: &str, name: &str) -> bool {
 }
 
 fn is_safe(module: &str, name: &str) -> bool {
-    let is_listed = SAFE.iter().any(|(of, names)| of.contains(&module) && names.contains(&name));
+    let is_listed =
+        SAFE.iter().any(|(modules, names)| modules.contains(&module) && names.contains(&name));
     is_listed || is_of_torch(module, name) || science::is_safe(module, name)
 }
 
 /// Returns `true` for dtypes, quantization schemes, storages and legacy tensors.
 fn is_of_torch(module: &str, name: &str) -> bool {
-    let is_element = |of: Option<&str>| of.is_some_and(|of| ELEMENTS.contains(&of));
+    let is_element = |name: Option<&str>| name.is_some_and(|name| ELEMENTS.contains(&name));
     match module {
         "torch" if crate::pytorch::is_dtype(name) => true,
         "torch" => {

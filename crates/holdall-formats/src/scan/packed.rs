@@ -1,4 +1,5 @@
-//! Compressed data: by gzip, zlib or zstd, or in an entry of a zip. Other compressions are recognized, but not opened.
+//! Scans data that is compressed by gzip, zlib or zstd, or in an entry of a zip. Other compressions are recognized, but
+//! not opened.
 
 use super::sequence::Elements;
 use super::{Found, HEAD, Job, Region, Scan, ScanTarget, index, keras, tar, too_long, zip};
@@ -15,7 +16,7 @@ use std::ops::Range;
 
 /// A supported compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Packing {
+pub(super) enum Compression {
     /// Members of gzip.
     Gzip,
     /// Streams of zlib, the first from this offset on.
@@ -26,8 +27,8 @@ pub(super) enum Packing {
     Deflate,
 }
 
-/// The first bytes of files that may contain others, and are not opened.
-const CLOSED: [(&[u8], &str); 8] = [
+/// The first bytes of archives and compressed files that are not opened, and the names of their formats.
+const UNSUPPORTED: [(&[u8], &str); 8] = [
     (b"BZ", "bzip2"),
     (b"\xfd7zXZ", "xz"),
     (b"\x5d\x00", "LZMA"),
@@ -40,17 +41,19 @@ const CLOSED: [(&[u8], &str); 8] = [
 /// The number of stored bytes that are decompressed first, to decide whether the rest is of interest.
 const STORED_HEAD: u64 = 64 << 10;
 
-/// Returns the compression of a file with these first bytes; the name of the compression if it is not supported.
-pub(super) fn packing(head: &[u8]) -> Option<Result<Packing, &'static str>> {
+/// Returns the compression of a file with these first bytes. The error is the name of an unsupported compression.
+pub(super) fn detect_compression(head: &[u8]) -> Option<Result<Compression, &'static str>> {
     let known = match *head {
-        [0x1f, 0x8b, ..] => Some(Packing::Gzip),
-        [0x78, flags, ..] if zlib_starts([0x78, flags]) => Some(Packing::Zlib { at: 0 }),
+        [0x1f, 0x8b, ..] => Some(Compression::Gzip),
+        [0x78, flags, ..] if zlib_starts([0x78, flags]) => Some(Compression::Zlib { at: 0 }),
         // The form of joblib before 0.10: the length in hexadecimal, in 19 or 20 bytes.
         [b'Z', b'F', b'0', b'x', ..] => match head.get(21) {
-            Some(b' ') => Some(Packing::Zlib { at: 22 }),
-            _ => Some(Packing::Zlib { at: 21 }),
+            Some(b' ') => Some(Compression::Zlib { at: 22 }),
+            _ => Some(Compression::Zlib { at: 21 }),
         },
-        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Packing::Zstd),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+            Some(Compression::Zstd)
+        }
         _ => None,
     };
     // The mark of bzip2 is followed by the block size. The first byte of LZMA data is 0, but old readers do not check
@@ -62,7 +65,7 @@ pub(super) fn packing(head: &[u8]) -> Option<Result<Packing, &'static str>> {
         }
         _ => head.starts_with(magic),
     };
-    let closed = || CLOSED.iter().find(is_closed).map(|(_, what)| Err(*what));
+    let closed = || UNSUPPORTED.iter().find(is_closed).map(|(_, what)| Err(*what));
     known.map(Ok).or_else(closed)
 }
 
@@ -89,10 +92,10 @@ fn zlib_starts([method, flags]: [u8; 2]) -> bool {
 }
 
 impl Scan {
-    /// Analyzes the decompressed data of a region.
-    pub(super) fn packed(
+    /// Scans the decompressed data of a region.
+    pub(super) fn scan_compressed(
         &self,
-        packing: Packing,
+        compression: Compression,
         is_entry: bool,
         job: &Job,
         window: &Window,
@@ -100,13 +103,13 @@ impl Scan {
     ) -> Result<(), Stop> {
         let stored = window.head(STORED_HEAD.min(self.most()))?;
         let is_all = stored.len() as u64 == window.len();
-        let head = decode(packing, &stored, is_all, 0..HEAD, &self.limits);
+        let head = decode(compression, &stored, is_all, 0..HEAD, &self.limits);
         found.decoded = head.bytes.len() as u64;
-        let is_nothing = head.bytes.is_empty() && !head.goes_on;
+        let is_nothing = head.bytes.is_empty() && !head.has_more;
         if let Some(e) = head.refused {
             found.unread(job, e);
         }
-        let what = interest(&head.bytes, head.goes_on);
+        let what = find_interest(&head.bytes, head.has_more);
         if what == Interest::None {
             found.report.files = found.report.files.saturating_add(u64::from(is_entry));
             return Ok(());
@@ -116,11 +119,12 @@ impl Scan {
         let is_all = stored.len() as u64 == window.len();
         let most = self.most().min(most_decoded);
         let skip = match what {
-            Interest::Behind(at) if at > most => at.min(most_decoded),
+            Interest::After(at) if at > most => at.min(most_decoded),
             _ => 0,
         };
-        let all = decode(packing, &stored, is_all, skip..skip.saturating_add(most), &self.limits);
-        found.decoded = all.passed.saturating_add(all.bytes.len() as u64);
+        let all =
+            decode(compression, &stored, is_all, skip..skip.saturating_add(most), &self.limits);
+        found.decoded = all.skipped.saturating_add(all.bytes.len() as u64);
         if is_nothing && !is_entry {
             return Ok(());
         }
@@ -135,14 +139,14 @@ impl Scan {
         let depth = if is_entry { job.depth } else { inside.depth };
         found.next.push(Job { depth, ..inside });
         match all.refused {
-            Some(e) if head.goes_on => found.unread(job, e),
-            _ if all.goes_on && most == most_decoded => {
+            Some(e) if head.has_more => found.unread(job, e),
+            _ if all.has_more && most == most_decoded => {
                 let message = format!(
                     "it decompresses to more than {most_decoded} bytes, which is the rest of `Limits::decoded_len`"
                 );
                 found.unread(job, TOO_LONG.broken(message));
             }
-            _ if all.goes_on => found.unread(job, too_long(self.most())),
+            _ if all.has_more => found.unread(job, too_long(self.most())),
             _ => {}
         }
         Ok(())
@@ -156,31 +160,31 @@ enum Interest {
     /// A pickle or an archive may begin with the bytes.
     All,
     /// The bytes begin an array of numbers: a pickle may begin at its end.
-    Behind(u64),
+    After(u64),
 }
 
 /// Returns whether a loader may find a pickle, or another archive, in data with these first bytes.
-fn interest(head: &[u8], goes_on: bool) -> Interest {
+fn find_interest(head: &[u8], has_more: bool) -> Interest {
     if head.starts_with(npy::MAGIC_BYTES) {
         let len = npy::header_len(head).ok();
         let header = len.and_then(|len| head.get(..usize::try_from(len).ok()?));
         return match header.map(Elements::read).zip(len) {
             Some((Elements::Numbers(elements), len)) => {
-                Interest::Behind(len.saturating_add(elements))
+                Interest::After(len.saturating_add(elements))
             }
             _ => Interest::All,
         };
     }
-    let total = if goes_on { u64::MAX } else { head.len() as u64 };
+    let total = if has_more { u64::MAX } else { head.len() as u64 };
     let trace = Trace::new(Input { bytes: head, total, max_values: HEAD, is_first: true });
-    let is_archive = zip::starts(head) || tar::starts(head) || packing(head).is_some();
+    let is_archive = zip::starts(head) || tar::starts(head) || detect_compression(head).is_some();
     let is_nothing = !is_archive
         && !index::starts(head)
         && !keras::starts(head)
         && matches!(trace.end, End::Raised(_))
         && !trace.is_pickle();
     // Short data is always analyzed, which costs nothing.
-    if is_nothing && goes_on { Interest::None } else { Interest::All }
+    if is_nothing && has_more { Interest::None } else { Interest::All }
 }
 
 /// The result of decompressing stored bytes.
@@ -188,9 +192,9 @@ fn interest(head: &[u8], goes_on: bool) -> Interest {
 struct Decoded {
     bytes: Bytes,
     /// The number of bytes before those, which were not kept.
-    passed: u64,
+    skipped: u64,
     /// Whether there is more data than requested or available.
-    goes_on: bool,
+    has_more: bool,
     /// The reason why data was not decompressed, if a loader might do it.
     refused: Option<Error>,
 }
@@ -198,7 +202,7 @@ struct Decoded {
 /// Decompresses the bytes `wanted` of the data in `stored`, up to an error, because a loader also gets the data before
 /// an error.
 fn decode(
-    packing: Packing,
+    compression: Compression,
     stored: &[u8],
     is_all: bool,
     wanted: Range<u64>,
@@ -208,18 +212,18 @@ fn decode(
     let mut refused = None;
     let mut at = 0usize;
     // One stream after the other.
-    let goes_on = loop {
+    let has_more = loop {
         let rest = stored.get(at..).unwrap_or_default();
-        let Some(start) = header_len(packing, rest, at == 0) else { break !is_all };
+        let Some(start) = header_len(compression, rest, at == 0) else { break !is_all };
         let body = rest.get(start..).unwrap_or_default();
         let before = out.mark();
-        let mut end = inflate(packing, body, usize::MAX, &mut out, limits);
+        let mut end = inflate(compression, body, usize::MAX, &mut out, limits);
         if let StreamEnd::Broken { read, .. } = end
-            && packing != Packing::Zstd
+            && compression != Compression::Zstd
         {
             // The output of the last bytes before an error is lost, unless they are decompressed one by one.
             out.reset(before);
-            end = inflate(packing, body, read, &mut out, limits);
+            end = inflate(compression, body, read, &mut out, limits);
         }
         match end {
             StreamEnd::Whole { read } => at = at.saturating_add(start).saturating_add(read),
@@ -227,7 +231,7 @@ fn decode(
             StreamEnd::Enough => break true,
             // Every reader reports the same errors in Deflate data. Readers of zstd differ in windows and dictionaries.
             StreamEnd::Broken { error, .. } => {
-                if packing == Packing::Zstd {
+                if compression == Compression::Zstd {
                     let message =
                         format!("it is compressed by zstd, and could not be decompressed: {error}");
                     refused = Some(PACKED.broken(message));
@@ -235,11 +239,11 @@ fn decode(
                 break false;
             }
         }
-        if packing == Packing::Deflate {
+        if compression == Compression::Deflate {
             break false;
         }
-        at = at.saturating_add(if packing == Packing::Gzip { 8 } else { 4 });
-        if packing == Packing::Gzip {
+        at = at.saturating_add(if compression == Compression::Gzip { 8 } else { 4 });
+        if compression == Compression::Gzip {
             let zeros = stored.get(at..).unwrap_or_default();
             at = at.saturating_add(zeros.iter().take_while(|byte| **byte == 0).count());
         }
@@ -247,7 +251,7 @@ fn decode(
             break !is_all;
         }
     };
-    Decoded { bytes: out.bytes.into(), passed: out.passed, goes_on, refused }
+    Decoded { bytes: out.bytes.into(), skipped: out.skipped, has_more, refused }
 }
 
 /// How the decompression of a stream ended.
@@ -265,15 +269,16 @@ enum StreamEnd {
 /// The number of bytes that are decompressed in one call.
 const STEP: usize = 4 << 10;
 
-/// Decompresses a stream; byte by byte from byte `careful` on.
+/// Decompresses a stream, one byte at a time from offset `exact_from` on.
 fn inflate(
-    packing: Packing,
+    compression: Compression,
     stored: &[u8],
-    careful: usize,
+    exact_from: usize,
     out: &mut Output,
     limits: &Limits,
 ) -> StreamEnd {
-    let encoding = if packing == Packing::Zstd { Encoding::ZSTD } else { Encoding::DEFLATE };
+    let encoding =
+        if compression == Compression::Zstd { Encoding::ZSTD } else { Encoding::DEFLATE };
     let Some(mut stream) = encoding.stream(1, limits) else { return StreamEnd::Short };
     let mut piece = vec![0; 64 << 10];
     let mut read = 0usize;
@@ -282,14 +287,14 @@ fn inflate(
             return StreamEnd::Enough;
         }
         let rest = stored.get(read..).debug_unwrap();
-        let step = if read < careful { STEP.min(careful.saturating_sub(read)) } else { 1 };
+        let step = if read < exact_from { STEP.min(exact_from.saturating_sub(read)) } else { 1 };
         let input = rest.get(..step).unwrap_or(rest);
         match stream.decode(input, &mut piece) {
             Ok((used, made)) => {
                 read = read.saturating_add(used);
                 out.take(piece.get(..made).debug_unwrap());
                 // A zstd decoder continues with the next frame by itself.
-                if packing != Packing::Zstd && stream.end().is_ok() {
+                if compression != Compression::Zstd && stream.end().is_ok() {
                     return StreamEnd::Whole { read };
                 }
                 if (used, made) == (0, 0) {
@@ -307,44 +312,44 @@ struct Output {
     wanted: Range<u64>,
     bytes: Vec<u8>,
     /// The number of bytes before the requested ones.
-    passed: u64,
+    skipped: u64,
 }
 
 impl Output {
     fn is_full(&self) -> bool {
-        self.passed.saturating_add(self.bytes.len() as u64) >= self.wanted.end
+        self.skipped.saturating_add(self.bytes.len() as u64) >= self.wanted.end
     }
 
     fn take(&mut self, made: &[u8]) {
-        let passing = self.wanted.start.saturating_sub(self.passed).min(made.len() as u64);
-        self.passed = self.passed.saturating_add(passing);
+        let passing = self.wanted.start.saturating_sub(self.skipped).min(made.len() as u64);
+        self.skipped = self.skipped.saturating_add(passing);
         let left = usize::try_from(passing).ok().and_then(|at| made.get(at..)).unwrap_or_default();
         let room =
-            self.wanted.end.saturating_sub(self.passed).saturating_sub(self.bytes.len() as u64);
+            self.wanted.end.saturating_sub(self.skipped).saturating_sub(self.bytes.len() as u64);
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(left.len());
         self.bytes.extend_from_slice(left.get(..room).debug_unwrap());
     }
 
     fn mark(&self) -> (u64, usize) {
-        (self.passed, self.bytes.len())
+        (self.skipped, self.bytes.len())
     }
 
-    fn reset(&mut self, (passed, len): (u64, usize)) {
-        self.passed = passed;
+    fn reset(&mut self, (skipped, len): (u64, usize)) {
+        self.skipped = skipped;
         self.bytes.truncate(len);
     }
 }
 
 /// Returns the number of bytes before a Deflate stream; `None` if there is no stream.
-fn header_len(packing: Packing, bytes: &[u8], is_first: bool) -> Option<usize> {
-    match packing {
-        Packing::Zstd | Packing::Deflate => Some(0),
-        Packing::Zlib { at } => {
+fn header_len(compression: Compression, bytes: &[u8], is_first: bool) -> Option<usize> {
+    match compression {
+        Compression::Zstd | Compression::Deflate => Some(0),
+        Compression::Zlib { at } => {
             let at = if is_first { usize::try_from(at).ok()? } else { 0 };
             let header = bytes.get(at..at.checked_add(2)?)?;
             zlib_starts(header.try_into().ok()?).then_some(at.checked_add(2)?)
         }
-        Packing::Gzip => {
+        Compression::Gzip => {
             let [0x1f, 0x8b, 8, flags, ..] = *bytes else { return None };
             let mut at = 10usize;
             if flags & 4 != 0 {

@@ -22,7 +22,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// Returns the kind of file for which torch takes the member with this name.
-    pub(super) fn of_member(name: &str) -> Option<Kind> {
+    pub(super) fn from_member_name(name: &str) -> Option<Kind> {
         match name.trim_start_matches("./").trim_end_matches('/') {
             "storages" => Some(Kind::Storages),
             "tensors" => Some(Kind::Tensors),

@@ -17,8 +17,8 @@ const BLOCK: u64 = 512;
 pub(super) fn starts(head: &[u8]) -> bool {
     head.get(..512).is_some_and(|block| {
         let (unsigned, signed) = sums(block);
-        let said = block.get(148..156).and_then(any_number);
-        said.is_some_and(|said| said == unsigned || said == signed)
+        let stored = block.get(148..156).and_then(any_number);
+        stored.is_some_and(|stored| stored == unsigned || stored == signed)
     })
 }
 
@@ -96,7 +96,7 @@ impl Scan {
             let region = job.region.range(member.range);
             let name = format!("{}!/{}", job.name, member.name);
             found.next.push(job.inside(ScanTarget::File, region.clone(), name.clone()));
-            if let Some(kind) = Kind::of_member(&member.name) {
+            if let Some(kind) = Kind::from_member_name(&member.name) {
                 found.next.push(job.inside(ScanTarget::Parts(kind), region, name));
             }
         }
@@ -108,16 +108,16 @@ impl Walk {
     /// Reads up to the end, or to the first bytes missing in `window`; then it must be called again with these.
     fn go(&mut self, window: &Window, limits: &Limits) -> Result<(), Stop> {
         while self.at < window.len() {
-            let place = self.at..self.at.saturating_add(BLOCK);
-            if place.end > window.len() {
+            let range = self.at..self.at.saturating_add(BLOCK);
+            if range.end > window.len() {
                 let e = BOUNDS.broken("the archive ends inside a header");
                 return Err(e.at(self.at..window.len()).into());
             }
-            let block = window.bytes(place.clone())?;
+            let block = window.bytes(range.clone())?;
             if block.iter().all(|byte| *byte == 0) {
                 break;
             }
-            self.header(&block, place, window, limits)?;
+            self.header(&block, range, window, limits)?;
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ impl Walk {
     fn header(
         &mut self,
         block: &[u8],
-        place: Range<u64>,
+        range: Range<u64>,
         window: &Window,
         limits: &Limits,
     ) -> Result<(), Stop> {
@@ -134,7 +134,7 @@ impl Walk {
             let message = format!("the archive has more than {} headers", limits.files);
             return Err(TOO_MANY.broken(message).into());
         }
-        let header = Header::read(block).map_err(|e| e.at(place.clone()))?;
+        let header = Header::read(block).map_err(|e| e.at(range.clone()))?;
         let is_record = matches!(header.kind, b'L' | b'K' | b'x' | b'X' | b'g');
         let len = match header.kind {
             // Links, devices and folders have no bytes, whatever length their headers give.
@@ -142,17 +142,17 @@ impl Walk {
             _ if is_record => header.len,
             _ => self.next_len.unwrap_or(header.len),
         };
-        let end = place.end;
+        let end = range.end;
         let data = end.checked_add(len).map(|stop| end..stop).filter(|d| d.end <= window.len());
         let Some(data) = data else {
             let there = window.len().saturating_sub(end);
             let message = format!("a file should have {len} bytes, but only {there} remain");
-            return Err(BOUNDS.broken(message).at(place).into());
+            return Err(BOUNDS.broken(message).at(range).into());
         };
         if is_record && len > limits.text_len {
             let message =
                 format!("a record has {len} bytes, at most {} are allowed", limits.text_len);
-            return Err(TOO_MANY.broken(message).at(place).into());
+            return Err(TOO_MANY.broken(message).at(range).into());
         }
         let after = data.end.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
         match header.kind {
@@ -161,21 +161,21 @@ impl Walk {
             b'x' | b'X' | b'g' => {
                 let text = window.bytes(data)?;
                 let is_global = header.kind == b'g';
-                self.take_pax(&text, is_global).map_err(|e| e.at(place))?;
+                self.take_pax(&text, is_global).map_err(|e| e.at(range))?;
             }
-            b'S' => return Err(SPARSE.broken("a file is sparse").at(place).into()),
+            b'S' => return Err(SPARSE.broken("a file is sparse").at(range).into()),
             kind => {
                 let name = self.next_name.take().unwrap_or(header.name);
                 let name = String::from_utf8_lossy(&name).into_owned();
                 self.next_len = None;
                 let is_link = matches!(kind, b'1' | b'2');
-                if is_link && Kind::of_member(&name).is_some() {
+                if is_link && Kind::from_member_name(&name).is_some() {
                     let message = "a file that torch unpickles is a link to another file";
-                    return Err(HEADER.broken(message).at(place).into());
+                    return Err(HEADER.broken(message).at(range).into());
                 }
                 // Old archives mark folders with a name like this. For some readers, they have no bytes.
                 if kind == 0 && name.ends_with('/') && len > 0 {
-                    return Err(HEADER.broken("a folder has bytes").at(place).into());
+                    return Err(HEADER.broken("a folder has bytes").at(range).into());
                 }
                 if !(matches!(kind, b'1'..=b'6') || kind == 0 && name.ends_with('/')) {
                     self.members.push(Member { name, range: data });
@@ -233,10 +233,10 @@ impl Header {
             number(field(range)).ok_or_else(|| HEADER.broken("a number in a header is not octal"))
         };
         let (sum, signed) = sums(block);
-        let said = i64::try_from(number(148..156)?).unwrap_or(-1);
-        if said != sum && said != signed {
+        let stored = i64::try_from(number(148..156)?).unwrap_or(-1);
+        if stored != sum && stored != signed {
             return Err(
-                HEADER.broken(format!("the checksum of a header is {sum}, but {said} is stored"))
+                HEADER.broken(format!("the checksum of a header is {sum}, but {stored} is stored"))
             );
         }
         let mut name = match until_nul(field(345..500)) {

@@ -1,6 +1,6 @@
 //! Entries of zips, of whatever type their modes give, and header fields that readers may interpret differently.
 
-use super::packed::Packing;
+use super::packed::Compression;
 use super::{Found, Job, Scan, ScanTarget, too_long};
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::zip::walk::guesses;
@@ -41,10 +41,10 @@ pub(super) fn may_end(tail: &[u8], window: &Window) -> Result<bool, Stop> {
         places.extend(at.checked_sub(len));
     }
     let records = || places.iter().map(|at| *at..at.saturating_add(4));
-    let records = || records().filter(|place| place.end <= window.len());
+    let records = || records().filter(|range| range.end <= window.len());
     window.all(records())?;
-    for place in records() {
-        if window.bytes(place)?.starts_with(b"PK\x01\x02") {
+    for range in records() {
+        if window.bytes(range)?.starts_with(b"PK\x01\x02") {
             return Ok(true);
         }
     }
@@ -130,8 +130,8 @@ impl Scan {
 fn stored(job: &Job, name: &str, range: Range<u64>, method: Method) -> Job {
     let what = match method {
         Method::Stored => ScanTarget::File,
-        Method::Deflate => ScanTarget::Packed { packing: Packing::Deflate, is_entry: true },
-        Method::Zstd => ScanTarget::Packed { packing: Packing::Zstd, is_entry: true },
+        Method::Deflate => ScanTarget::Packed { compression: Compression::Deflate, is_entry: true },
+        Method::Zstd => ScanTarget::Packed { compression: Compression::Zstd, is_entry: true },
     };
     job.inside(what, job.region.range(range), format!("{}!/{name}", job.name))
 }

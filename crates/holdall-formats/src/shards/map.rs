@@ -168,9 +168,9 @@ impl Map {
         if let Some((tensor, file)) = self.missing(shards, found) {
             return Err(self.misplaced(shards, tensor, file));
         }
-        if let Some(said) = self.total.filter(|said| *said != total) {
+        if let Some(stated) = self.total.filter(|stated| *stated != total) {
             let message = format!(
-                "`{name}` says that all tensors together have {said} bytes, but they have {total}"
+                "`{name}` says that all tensors together have {stated} bytes, but they have {total}"
             );
             warnings.push(Warning::new("shards/total-size", message));
         }
@@ -297,24 +297,26 @@ impl Map {
         }
         map.files.sort();
         check_names(&map.files)?;
-        let mut places = vec![0; map.files.len()];
-        for (place, file) in map.files.iter().enumerate() {
-            if let Some(at) = numbers.get(file).and_then(|number| places.get_mut(*number)) {
-                *at = place;
+        let mut sorted = vec![0; map.files.len()];
+        for (sorted_index, file) in map.files.iter().enumerate() {
+            if let Some(at) = numbers.get(file).and_then(|number| sorted.get_mut(*number)) {
+                *at = sorted_index;
             }
         }
-        let place = |file: usize| places.get(file).copied().debug_unwrap();
+        let sorted_index = |file: usize| sorted.get(file).copied().debug_unwrap();
         let names: Vec<&[u8]> = map.tensors.iter().map(|(at, _)| map.name(at).as_bytes()).collect();
         let order = in_order(&names).map_err(|at| twice(map.name_at(at)))?;
         let sorted = order.iter().filter_map(|at| map.tensors.get(*at as usize).cloned());
-        map.tensors = sorted.map(|(name, file)| (name, number(place(file as usize)))).collect();
+        map.tensors =
+            sorted.map(|(name, file)| (name, number(sorted_index(file as usize)))).collect();
         map.of_files = vec![Vec::new(); map.files.len()];
         for (at, (_, file)) in (0..).zip(&map.tensors) {
             if let Some(own) = map.of_files.get_mut(*file as usize) {
                 own.push(at);
             }
         }
-        map.groups = map.groups.into_iter().map(|(group, file)| (group, place(file))).collect();
+        map.groups =
+            map.groups.into_iter().map(|(group, file)| (group, sorted_index(file))).collect();
         Ok(map)
     }
 }

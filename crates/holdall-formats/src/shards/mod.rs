@@ -81,7 +81,7 @@ pub fn joined<'s>(
     let mut shards = shards.into_iter().peekable();
     let first = shards.peek().map(|shard| shard.index.clone());
     let (format, version) = first.as_ref().map_or(("", ""), |i| (i.format(), i.version()));
-    let mut builder = IndexBuilder::of_files(format, version, limits);
+    let mut builder = IndexBuilder::for_files(format, version, limits);
     let merges = crate::by_name(format).is_some_and(|format| format.merges_attributes);
     let mut attributes = first.as_ref().map(|i| i.attributes().clone()).unwrap_or_default();
     for shard in shards {
@@ -112,7 +112,7 @@ pub fn is_away(index: &Index) -> bool {
     else {
         return false;
     };
-    index.faults().any(|e| e.code() == beside.away.code)
+    index.faults().any(|e| e.code() == beside.missing.code)
 }
 
 /// Checks that names of files lead to files in the same folder or in folders below it.

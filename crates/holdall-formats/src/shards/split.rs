@@ -26,12 +26,12 @@ impl Split {
             return Ok(None);
         };
         match name_of(name) {
-            Some(PartName { stem, number: 1, count: of, extension }) if of == count => {
+            Some(PartName { stem, number: 1, count: total, extension }) if total == count => {
                 let (stem, extension) = (stem.to_owned(), extension.to_owned());
                 Ok(Some(Split { stem, extension, count, tensors }))
             }
             // A merge left the attributes of a part in a file that has all tensors.
-            _ if tensors.is_some_and(|said| said as usize == index.len()) => Ok(None),
+            _ if tensors.is_some_and(|expected| expected as usize == index.len()) => Ok(None),
             _ => {
                 let message =
                     format!("the attributes say part 1 of {count}, but the file's name does not");
@@ -67,10 +67,10 @@ impl Split {
     /// # Errors
     /// Returns [`SPLIT`] if they do not.
     pub fn check_all(&self, tensors: usize) -> Result<()> {
-        match self.tensors.filter(|said| *said as usize != tensors) {
-            Some(said) => {
+        match self.tensors.filter(|expected| *expected as usize != tensors) {
+            Some(expected) => {
                 let message =
-                    format!("expected {said} tensors in all parts together, found {tensors}");
+                    format!("expected {expected} tensors in all parts together, found {tensors}");
                 Err(SPLIT.broken(message))
             }
             None => Ok(()),

@@ -132,8 +132,8 @@ impl IndexText {
         let before = self.text.get(..self.map_range.start).debug_unwrap();
         let old = self.text.get(self.map_range.clone()).debug_unwrap();
         let mut pieces = vec![(self.map_range.clone(), written(&entries, before, old))];
-        let more = |of: fn(&ChangedShard) -> i128| {
-            changed.iter().map(of).fold(0i128, i128::saturating_add)
+        let more = |growth: fn(&ChangedShard) -> i128| {
+            changed.iter().map(growth).fold(0i128, i128::saturating_add)
         };
         let deltas = [more(|shard| shard.bytes), more(|shard| shard.elements)];
         for (range, delta) in self.totals.iter().zip(deltas) {

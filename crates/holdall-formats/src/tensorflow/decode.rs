@@ -344,12 +344,12 @@ impl<'a> Joined<'a> {
             return self.component(entry, nothing, None);
         }
         let width = match &logical {
-            Some(of) => of.bits().unwrap_or(8) / 8,
+            Some(logical_type) => logical_type.bits().unwrap_or(8) / 8,
             None => dtype.width(),
         };
         let (boxes, places): (Vec<_>, Vec<_>) = found.into_iter().unzip();
-        let (grid, numbers) = Grid::of_boxes(&entry.shape, &boxes, width).ok_or_else(odd)?;
-        let chunk = |(number, stored)| Chunk { number, stored, left_out: 0 };
+        let (grid, numbers) = Grid::from_boxes(&entry.shape, &boxes, width).ok_or_else(odd)?;
+        let chunk = |(number, stored)| Chunk { number, stored, skipped_steps: 0 };
         let chunks = numbers.into_iter().zip(places).map(chunk).collect();
         let fill = vec![0; usize::try_from(width).debug_unwrap()];
         let array = Chunked::new(grid, fill, Vec::new(), EdgeChunks::Filtered, chunks)

@@ -1,6 +1,6 @@
 //! TensorFlow checkpoints: an index, and data files in the same folder.
 //!
-//! # What
+//! # Contents
 //! The files of `tf.train.Checkpoint`, `tf.train.Saver` and saved models: `model.ckpt.index` and one or more files
 //! `model.ckpt.data-00000-of-00001`. The index is opened; the other files are found by its name.
 //!
@@ -44,7 +44,7 @@ pub static FORMAT: Format = Format {
     extensions: &["index"],
     reads: &["1"],
     external_files: Some(ExternalFiles {
-        away: &DATA,
+        missing: &DATA,
         outside: &LINK,
         names: decode::names,
         path: data_path,
@@ -70,7 +70,9 @@ fn has_data(name: &str, all: &[String]) -> bool {
 
 /// Returns the element type with this number.
 fn element(number: u64) -> Option<(DType, Option<LogicalType>)> {
-    let typed = |of: LogicalType| (of.storage().unwrap_or(DType::U8), Some(of));
+    let typed = |logical_type: LogicalType| {
+        (logical_type.storage().unwrap_or(DType::U8), Some(logical_type))
+    };
     Some(match number {
         1 => (DType::F32, None),
         2 => (DType::F64, None),

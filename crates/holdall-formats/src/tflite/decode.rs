@@ -92,23 +92,23 @@ impl Model<'_> {
     /// Applies `read` to the tables of a vector to which a field refers.
     fn all<T>(
         &self,
-        of: &Table,
+        table: &Table,
         number: usize,
         read: impl FnMut(u64, Table) -> Result<T, Stop>,
     ) -> Result<Vec<T>, Stop> {
-        let Some(place) = self.reader.vector(of, number, 4)? else { return Ok(Vec::new()) };
-        self.take(place.clone())?;
-        let count = place.end.saturating_sub(place.start) / 4;
+        let Some(range) = self.reader.vector(table, number, 4)? else { return Ok(Vec::new()) };
+        self.take(range.clone())?;
+        let count = range.end.saturating_sub(range.start) / 4;
         if count > self.limits.tensors {
             let message = format!("{count} tables, at most {} are allowed", self.limits.tensors);
-            return Err(TOO_MANY_TENSORS.broken(message).at(place).into());
+            return Err(TOO_MANY_TENSORS.broken(message).at(range).into());
         }
-        self.reader.tables(place, read)
+        self.reader.tables(range, read)
     }
 
     /// Counts bytes that are copied out of the file.
-    fn take(&self, place: Range<u64>) -> Result<(), Stop> {
-        Ok(self.count(place.end.saturating_sub(place.start)).map_err(|e| e.at(place))?)
+    fn take(&self, range: Range<u64>) -> Result<(), Stop> {
+        Ok(self.count(range.end.saturating_sub(range.start)).map_err(|e| e.at(range))?)
     }
 
     /// Counts bytes that are kept in memory.
@@ -122,7 +122,7 @@ impl Model<'_> {
 
     /// Returns the byte range of a buffer; `None` if the buffer is empty.
     fn buffer(&self, table: &Table) -> Result<Option<Range<u64>>, Stop> {
-        let inside = self.reader.vector(table, 0, 1)?.filter(|place| !place.is_empty());
+        let inside = self.reader.vector(table, 0, 1)?.filter(|range| !range.is_empty());
         let number = |field| -> Result<u64, Stop> {
             Ok(self.reader.number(table, field)?.map_or(0, u64::from_le_bytes))
         };
@@ -161,13 +161,13 @@ impl Model<'_> {
             Ok(self.numbers(table, number)?.into_iter().map(i32::from_le_bytes).collect())
         };
         let mut attributes = Attributes::new();
-        if let Some(of) = self.reader.inner(table, 4)? {
-            let scales = self.numbers::<4>(&of, 2)?.into_iter().map(f32::from_le_bytes);
-            let zeros = self.numbers::<8>(&of, 3)?.into_iter().map(i64::from_le_bytes);
+        if let Some(inner) = self.reader.inner(table, 4)? {
+            let scales = self.numbers::<4>(&inner, 2)?.into_iter().map(f32::from_le_bytes);
+            let zeros = self.numbers::<8>(&inner, 3)?.into_iter().map(i64::from_le_bytes);
             let scales: Vec<Value> = scales.map(|x| Value::Float(x.into())).collect();
             let zeros: Vec<Value> = zeros.map(|n| Value::Integer(n.into())).collect();
             if !scales.is_empty() {
-                let axis = self.reader.number(&of, 6)?.map_or(0, i32::from_le_bytes);
+                let axis = self.reader.number(&inner, 6)?.map_or(0, i32::from_le_bytes);
                 attributes.push("tflite.scales", Value::Array(scales));
                 attributes.push("tflite.zero_points", Value::Array(zeros));
                 attributes.push("tflite.axis", Value::Integer(axis.into()));
@@ -184,16 +184,18 @@ impl Model<'_> {
         })
     }
 
-    fn numbers<const N: usize>(&self, of: &Table, number: usize) -> Result<Vec<[u8; N]>, Stop> {
-        let Some(place) = self.reader.vector(of, number, N as u64)? else { return Ok(Vec::new()) };
-        self.take(place.clone())?;
-        Ok(self.reader.bytes(place)?.as_chunks::<N>().0.to_vec())
+    fn numbers<const N: usize>(&self, table: &Table, number: usize) -> Result<Vec<[u8; N]>, Stop> {
+        let Some(range) = self.reader.vector(table, number, N as u64)? else {
+            return Ok(Vec::new());
+        };
+        self.take(range.clone())?;
+        Ok(self.reader.bytes(range)?.as_chunks::<N>().0.to_vec())
     }
 
-    fn text(&self, of: &Table, number: usize) -> Result<String, Stop> {
-        let Some(place) = self.reader.vector(of, number, 1)? else { return Ok(String::new()) };
-        self.take(place.clone())?;
-        Ok(String::from_utf8_lossy(&self.reader.bytes(place)?).into_owned())
+    fn text(&self, table: &Table, number: usize) -> Result<String, Stop> {
+        let Some(range) = self.reader.vector(table, number, 1)? else { return Ok(String::new()) };
+        self.take(range.clone())?;
+        Ok(String::from_utf8_lossy(&self.reader.bytes(range)?).into_owned())
     }
 
     /// Returns the description of a model, besides its weights.
@@ -211,10 +213,10 @@ impl Model<'_> {
         let metadata = self.all(root, 6, |_, table| {
             let name = self.text(&table, 0)?;
             let number = self.reader.number(&table, 1)?.map_or(0, u32::from_le_bytes);
-            let place = usize::try_from(number).ok().and_then(|at| buffers.get(at)?.clone());
-            let Some(place) = place else { return Ok((name, Value::Null)) };
-            self.take(place.clone())?;
-            let bytes = self.reader.bytes(place)?;
+            let range = usize::try_from(number).ok().and_then(|at| buffers.get(at)?.clone());
+            let Some(range) = range else { return Ok((name, Value::Null)) };
+            self.take(range.clone())?;
+            let bytes = self.reader.bytes(range)?;
             let text = std::str::from_utf8(&bytes).ok().map(|text| text.trim_end_matches('\0'));
             let is_text = |text: &&str| text.len() <= MOST_TEXT && !text.contains('\0');
             Ok(match text.filter(is_text) {
@@ -234,8 +236,8 @@ impl Model<'_> {
         let Some(first) = graphs.first() else { return Ok(out) };
         for (key, numbers) in [("inputs", &first.inputs), ("outputs", &first.outputs)] {
             let mut all = Vec::new();
-            let of = |at: &u32| first.tensors.get(usize::try_from(*at).ok()?);
-            for tensor in numbers.iter().filter_map(of) {
+            let find_tensor = |at: &u32| first.tensors.get(usize::try_from(*at).ok()?);
+            for tensor in numbers.iter().filter_map(find_tensor) {
                 let dims = tensor.dims.len().saturating_add(tensor.signature.len()) as u64;
                 self.count((tensor.name.len() as u64).saturating_add(dims.saturating_mul(4)))?;
                 all.push(described(tensor));
@@ -285,7 +287,7 @@ fn add(
         return Err(BUFFER.broken(message).in_tensor(name));
     };
     // Buffer 0 is that of tensors without elements.
-    let Some(place) = buffer.clone().filter(|_| number > 0) else { return Ok(()) };
+    let Some(range) = buffer.clone().filter(|_| number > 0) else { return Ok(()) };
     while let Some(count) = names.get_mut(&name) {
         *count = count.saturating_add(1);
         name = format!("{name}:{count}");
@@ -304,11 +306,11 @@ fn add(
             ELEMENT_TYPE.broken(format!("unsupported element type `{}`", kind.shown()))
         })?;
         let bits = element_count(&dims).and_then(|count| count.checked_mul(found.2));
-        let (len, has) = (bits.map(|bits| bits.div_ceil(8)), place.end.saturating_sub(place.start));
+        let (len, has) = (bits.map(|bits| bits.div_ceil(8)), range.end.saturating_sub(range.start));
         match len {
             Some(len) if len != has => {
                 let message = format!("shape {dims:?} of {kind} requires {len} bytes, found {has}");
-                Err(SIZE.broken(message).at(place.clone()))
+                Err(SIZE.broken(message).at(range.clone()))
             }
             _ => Ok(found),
         }
@@ -320,12 +322,12 @@ fn add(
             logical_type,
             encoding: Encoding::Raw,
             byte_order: ByteOrder::Little,
-            stored: place.into(),
+            stored: range.into(),
             decoded_len: None,
             digest: None,
         }),
         Err(e) => {
-            builder.claim(place.into())?;
+            builder.claim(range.into())?;
             builder.fault(e);
             Ok(())
         }

@@ -1,6 +1,6 @@
 //! LiteRT, formerly TensorFlow Lite: the weights of a model.
 //!
-//! # What
+//! # Contents
 //! A FlatBuffer ([`holdall_core::wire::flatbuffer`]) with graphs, whose tensors have their elements in buffers.
 //!
 //! # Layout

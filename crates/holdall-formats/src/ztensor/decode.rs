@@ -32,5 +32,5 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let Ok(Some(plain)) = respell(&bytes, is_v0, limits) else { return Err(e.into()) };
     let mut builder = builder();
     plain.passed_over.into_iter().for_each(|words| builder.unkept(|| words));
-    Ok(read(Reader::of_copy(&plain.bytes, manifest, limits), builder)?)
+    Ok(read(Reader::from_copy(&plain.bytes, manifest, limits), builder)?)
 }

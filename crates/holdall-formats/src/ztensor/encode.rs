@@ -113,9 +113,14 @@ impl Encode for Encoder {
         })
     }
 
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()> {
         self.check_turn(tensor, component)?;
-        match self.turns.placed(tensor, component, stored)? {
+        match self.turns.component_written(tensor, component, stored)? {
             Some(parts) => self.manifest.add(tensor, &parts),
             None => Ok(()),
         }

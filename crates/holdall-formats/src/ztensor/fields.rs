@@ -51,11 +51,11 @@ impl<'a> Keys<'a> {
         self.unknown.iter().copied()
     }
 
-    /// Reports the unknown fields to `builder`. `place` returns a name for the map.
-    pub(super) fn tell(&self, place: impl Fn() -> String, builder: &mut IndexBuilder) {
+    /// Reports the unknown fields to `builder`. `location` returns a name for the map.
+    pub(super) fn tell(&self, location: impl Fn() -> String, builder: &mut IndexBuilder) {
         // The program that wrote a file is not a part of its contents.
         for key in self.unknown.iter().filter(|key| **key != b"generator") {
-            builder.unkept(|| format!("the field `{}` of {}", shown(key), place()));
+            builder.unkept(|| format!("the field `{}` of {}", shown(key), location()));
         }
     }
 

@@ -244,8 +244,8 @@ fn one_stored(tensor: &TensorSpec) -> Result<()> {
 
 /// Returns the number of indices that the manifest of a 0.1 file has for this tensor.
 pub(super) fn stated(tensor: &TensorSpec) -> u64 {
-    let of = |c: &&ComponentSpec| indexes(&tensor.layout, c.role.as_str());
-    let lens = tensor.components.iter().filter(of).map(|c| c.decoded_len);
+    let is_index = |c: &&ComponentSpec| indexes(&tensor.layout, c.role.as_str());
+    let lens = tensor.components.iter().filter(is_index).map(|c| c.decoded_len);
     lens.fold(0u64, u64::saturating_add).checked_div(DType::U64.width()).debug_unwrap()
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Footer {
 ///
 /// # Errors
 /// Returns [`UNSUPPORTED_CONTAINER`], [`TOO_SHORT`], [`EMPTY_MANIFEST`], [`MANIFEST_BOUNDS`] or [`MANIFEST_LEN`] if
-/// there is no valid footer.
+/// the footer is invalid.
 pub(super) fn find(window: &Window, limits: &Limits) -> Result<Footer, Stop> {
     let tail = window.tail(2 * WORD)?;
     let head = window.head(WORD)?;
@@ -122,10 +122,10 @@ fn begins_manifest(bytes: &[u8]) -> bool {
 pub(super) const ARRAY: u8 = 0x80;
 pub(super) const MAP: u8 = 0xa0;
 
-/// Returns the number of bytes of the head of a non-empty array or map, according to its first byte. `of` is [`ARRAY`]
-/// or [`MAP`].
-pub(super) fn head_len(head: u8, of: u8) -> Option<usize> {
-    match head.checked_sub(of) {
+/// Returns the number of bytes of the head of a non-empty array or map, according to its first byte. `major_type` is
+/// [`ARRAY`] or [`MAP`].
+pub(super) fn head_len(head: u8, major_type: u8) -> Option<usize> {
+    match head.checked_sub(major_type) {
         Some(1..=23 | 31) => Some(1),
         Some(size @ 24..=27) => Some(1usize.saturating_add(1 << size.saturating_sub(24))),
         _ => None,

@@ -42,9 +42,9 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<Option<Footer>, S
         let bytes = window.tail(most.min(room))?;
         let base = window.len().saturating_sub(bytes.len() as u64);
         // The outermost map begins first.
-        let places = (0..bytes.len())
+        let offsets = (0..bytes.len())
             .filter_map(|at| Some((at, bytes.get(at..).filter(|rest| may_begin(rest, is_v0))?)));
-        for (at, rest) in places.take(MOST_TRIED) {
+        for (at, rest) in offsets.take(MOST_TRIED) {
             let start = base.saturating_add(at as u64);
             let reader = Reader::new(rest, start, limits);
             let Ok(Some((generation, end))) = read(reader, is_v0) else { continue };
@@ -73,9 +73,9 @@ fn may_begin(bytes: &[u8], is_v0: bool) -> bool {
     after_head(bytes, MAP).is_some_and(|rest| keys.iter().any(|key| rest.starts_with(key)))
 }
 
-/// Returns the bytes after the head of a non-empty array or map. `of` is [`ARRAY`] or [`MAP`].
-fn after_head(bytes: &[u8], of: u8) -> Option<&[u8]> {
-    bytes.get(head_len(*bytes.first()?, of)?..)
+/// Returns the bytes after the head of a non-empty array or map. `major_type` is [`ARRAY`] or [`MAP`].
+fn after_head(bytes: &[u8], major_type: u8) -> Option<&[u8]> {
+    bytes.get(head_len(*bytes.first()?, major_type)?..)
 }
 
 /// Returns the generation and the end of the manifest that begins at the position of `reader`; `None` if it is not a

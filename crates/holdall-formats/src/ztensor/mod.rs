@@ -1,6 +1,6 @@
 //! zTensor 0.1, 1.0, 1.1 and 1.2.
 //!
-//! # What
+//! # Contents
 //! A flat sequence of aligned components and, at the end, a manifest in CBOR that describes them. The generations share
 //! the extension `.zt`; the generation of a file is detected by its bytes.
 //!

@@ -102,19 +102,24 @@ struct Copy {
 }
 
 impl Copy {
-    /// Copies the next item, whose position is `place`. `name` is its name in reports.
-    fn item(&mut self, reader: &mut Reader<'_>, place: ManifestPosition, name: &str) -> Result<()> {
-        if place == ManifestPosition::Free {
+    /// Copies the next item, whose position is `position`. `name` is its name in reports.
+    fn item(
+        &mut self,
+        reader: &mut Reader<'_>,
+        position: ManifestPosition,
+        name: &str,
+    ) -> Result<()> {
+        if position == ManifestPosition::Free {
             self.out.raw(reader.raw()?);
             return Ok(());
         }
         self.drop_tags(reader, name)?;
-        match (place, reader.kind()) {
+        match (position, reader.kind()) {
             (ManifestPosition::Known, Some(Kind::Text)) => {
                 self.out.text(&reader.any_text("a field")?)
             }
             (ManifestPosition::Known | ManifestPosition::Entries, Some(Kind::Array)) => {
-                let inner = if place == ManifestPosition::Known {
+                let inner = if position == ManifestPosition::Known {
                     ManifestPosition::Free
                 } else {
                     ManifestPosition::Entry
@@ -122,7 +127,7 @@ impl Copy {
                 self.array(reader, inner, name)?;
             }
             (ManifestPosition::Known | ManifestPosition::Entries, _) => self.out.raw(reader.raw()?),
-            (_, Some(Kind::Map)) => self.map(reader, place, name)?,
+            (_, Some(Kind::Map)) => self.map(reader, position, name)?,
             // An item of an unexpected type is left for the decoder to refuse.
             _ => self.out.raw(reader.raw()?),
         }
@@ -152,7 +157,12 @@ impl Copy {
         Ok(())
     }
 
-    fn map(&mut self, reader: &mut Reader<'_>, place: ManifestPosition, name: &str) -> Result<()> {
+    fn map(
+        &mut self,
+        reader: &mut Reader<'_>,
+        position: ManifestPosition,
+        name: &str,
+    ) -> Result<()> {
         let outer = std::mem::take(&mut self.out);
         let mut count = 0usize;
         let mut items = reader.map("a map")?;
@@ -161,17 +171,17 @@ impl Copy {
             self.drop_tags(reader, &format!("a key of {name}"))?;
             if reader.kind() != Some(Kind::Text) {
                 *reader = before;
-                self.no_text(reader, place, name)?;
+                self.no_text(reader, position, name)?;
                 continue;
             }
             let key = reader.any_text("a key")?;
             self.out.text(&key);
-            let name = match place {
+            let name = match position {
                 ManifestPosition::Tensors => format!("tensor `{}`", key.shown()),
                 ManifestPosition::Components => format!("component `{}` of {name}", key.shown()),
                 _ => format!("`{}` of {name}", key.shown()),
             };
-            self.item(reader, place.field(&key), &name)?;
+            self.item(reader, position.field(&key), &name)?;
             count = count.saturating_add(1);
         }
         let items = std::mem::replace(&mut self.out, outer);
@@ -184,17 +194,17 @@ impl Copy {
     fn no_text(
         &mut self,
         reader: &mut Reader<'_>,
-        place: ManifestPosition,
+        position: ManifestPosition,
         name: &str,
     ) -> Result<()> {
         let start = reader.offset();
         let key = shown(&reader.value()?);
-        if matches!(place, ManifestPosition::Tensors | ManifestPosition::Components) {
+        if matches!(position, ManifestPosition::Tensors | ManifestPosition::Components) {
             let message = format!("a name in {name} is {key}, not text");
             return Err(KEY.broken(message).at(reader.since(start)));
         }
         reader.skip()?;
-        self.pass_over(|| match place {
+        self.pass_over(|| match position {
             ManifestPosition::Attributes => format!("the attribute with the key {key} in {name}"),
             _ => format!("the field with the key {key} of {name}"),
         });

@@ -129,7 +129,7 @@ fn coordinates(items: &[Value], shape: &[u64], values: Option<u64>) -> Option<Co
 
 /// Returns `true` if the coordinates of `count` values are inside the shape.
 fn inside(all: &[u64], shape: &[u64], count: usize) -> bool {
-    all.chunks(count.max(1)).zip(shape).all(|(of, size)| of.iter().all(|at| at < size))
+    all.chunks(count.max(1)).zip(shape).all(|(indices, size)| indices.iter().all(|at| at < size))
 }
 
 fn list<'a>(custom: &'a Attributes, field: &str) -> Option<&'a [Value]> {

@@ -1,7 +1,7 @@
 //! The content digest: a digest of a model's contents that does not depend on how these are arranged in files.
 //!
-//! It is the SHA-256 of `["zt.content/1", {name: {shape, layout, ?attributes, parts: {role: {dtype, ?type, digest}}}}]` in
-//! deterministic CBOR (section 6.4 of the specification). The digests of parts represent their bytes.
+//! It is the SHA-256 of `["zt.content/1", {name: {shape, layout, ?attributes, parts: {role: {dtype, ?type, digest}}}}]`
+//! in deterministic CBOR (section 6.4 of the specification). The digests of parts represent their bytes.
 
 use super::decode::each_object;
 use super::manifest::{Fields, deterministic, member};

@@ -62,9 +62,9 @@ fn walk(
 fn manifest(window: &Window, limits: &Limits) -> Result<(Bytes, u64), Stop> {
     let manifest = find(window, limits)?;
     let bytes = window.bytes(manifest.range.clone())?;
-    let (found, said) = (Digest::Xxh3(xxh3(&bytes)), Digest::Xxh3(manifest.sum));
-    if found != said {
-        let message = format!("the digest of the manifest is {found}, but the footer has {said}");
+    let (found, listed) = (Digest::Xxh3(xxh3(&bytes)), Digest::Xxh3(manifest.sum));
+    if found != listed {
+        let message = format!("the digest of the manifest is {found}, but the footer has {listed}");
         return Err(MANIFEST_DIGEST.broken(message).at(manifest.range).into());
     }
     deterministic::check(&bytes, manifest.range.start)?;
@@ -128,10 +128,10 @@ fn find(window: &Window, limits: &Limits) -> Result<Manifest, Stop> {
         let numbers = (cursor.u64_le()?, cursor.u64_le()?, cursor.u64_le()?);
         Some((numbers, cursor.u32_le()?, cursor.u32_le()?))
     })();
-    let place = len.saturating_sub(FOOTER)..len;
+    let range = len.saturating_sub(FOOTER)..len;
     let ((start, size, sum), version, reserved) = fields.unwrap_or_default();
     if version != 2 {
-        return Err(VERSION.broken(format!("the version is {version}")).at(place).into());
+        return Err(VERSION.broken(format!("the version is {version}")).at(range).into());
     }
     if reserved != 0 {
         return Err(cut(format!(
@@ -140,19 +140,19 @@ fn find(window: &Window, limits: &Limits) -> Result<Manifest, Stop> {
         .into());
     }
     if (start, size, sum) == (0, 0, 0) {
-        return Err(DATA_SHARD.broken("the file has blobs, but no manifest").at(place).into());
+        return Err(DATA_SHARD.broken("the file has blobs, but no manifest").at(range).into());
     }
-    let end = start.checked_add(size).filter(|end| *end <= place.start);
+    let end = start.checked_add(size).filter(|end| *end <= range.start);
     let Some(end) = end.filter(|_| start > 0 && start.is_multiple_of(PAGE) && size > 0) else {
         let message = format!(
             "the manifest of {size} bytes at offset {start} is outside of the file, which has {len} bytes"
         );
-        return Err(MANIFEST_BOUNDS.broken(message).at(place).into());
+        return Err(MANIFEST_BOUNDS.broken(message).at(range).into());
     };
     let most = limits.manifest_len.min(MOST_MANIFEST);
     if size > most {
         let message = format!("the manifest has {size} bytes, at most {most} are allowed");
-        return Err(MANIFEST_LEN.broken(message).at(place).into());
+        return Err(MANIFEST_LEN.broken(message).at(range).into());
     }
     Ok(Manifest { range: start..end, sum })
 }
@@ -236,16 +236,16 @@ impl<'a> Decoder<'a> {
     }
 
     /// Records an unknown field.
-    fn unknown(&mut self, of: &str, key: &[u8]) -> Result<()> {
+    fn unknown(&mut self, owner: &str, key: &[u8]) -> Result<()> {
         let key = String::from_utf8_lossy(key);
-        self.builder.unkept(|| format!("the field `{}` of {of}", key.shown()));
+        self.builder.unkept(|| format!("the field `{}` of {owner}", key.shown()));
         self.reader.skip()
     }
 
     /// Reads the next key, which is a name.
-    fn name(&mut self, place: &'static str) -> Result<&'a str> {
+    fn name(&mut self, context: &'static str) -> Result<&'a str> {
         let start = self.reader.offset();
-        let bytes = self.reader.key(place)?;
+        let bytes = self.reader.key(context)?;
         let name = self.reader.utf8(bytes, start)?;
         self.named(name, start)
     }
@@ -296,8 +296,8 @@ impl<'a> Decoder<'a> {
     }
 
     #[cold]
-    fn missing(&self, of: &str, field: &str, start: u64) -> Error {
-        FIELD.broken(format!("missing `{field}` in {of}")).at(self.reader.since(start))
+    fn missing(&self, owner: &str, field: &str, start: u64) -> Error {
+        FIELD.broken(format!("missing `{field}` in {owner}")).at(self.reader.since(start))
     }
 
     fn object(&mut self, name: &'a str) -> Result<()> {
@@ -507,10 +507,10 @@ impl<'a> Decoder<'a> {
                 name.shown()
             )));
         };
-        let said = self.shards.get(name).map(|(size, _)| *size).unwrap_or_default();
-        if *found != said {
+        let listed = self.shards.get(name).map(|(size, _)| *size).unwrap_or_default();
+        if *found != listed {
             let message = format!(
-                "the shard `{}` has {found} bytes, but the manifest gives {said}",
+                "the shard `{}` has {found} bytes, but the manifest gives {listed}",
                 name.shown()
             );
             return Err(SHARD.broken(message));
@@ -521,8 +521,8 @@ impl<'a> Decoder<'a> {
 
 /// Checks the attributes of blocks against the layout, and removes them, because the layout implies them.
 fn check_layout(layout: &Layout, text: &str, attributes: &mut Attributes) -> Result<()> {
-    let Layout::Blocks(of) = layout else { return Ok(()) };
-    for (key, wanted) in [(BLOCK_ELEMENTS, of.elements), (BLOCK_BYTES, of.bytes)] {
+    let Layout::Blocks(block_type) = layout else { return Ok(()) };
+    for (key, wanted) in [(BLOCK_ELEMENTS, block_type.elements), (BLOCK_BYTES, block_type.bytes)] {
         let found = attributes.remove(key);
         if found != Some(Value::Integer(wanted.into())) {
             let found = found.map_or("nothing".to_owned(), |value| value.to_json());

@@ -68,24 +68,24 @@ pub(super) fn check(bytes: &[u8], base: u64) -> Result<()> {
                 _ => return Err(broken(at, "a simple value without a meaning")),
             },
         }
-        if let Some(of) = open.last_mut()
-            && let Some(last) = &mut of.keys
+        if let Some(container) = open.last_mut()
+            && let Some(last) = &mut container.keys
         {
-            if of.is_key {
+            if container.is_key {
                 if opened.is_some() {
                     return Err(broken(at, "a key that is an array or a map"));
                 }
-                let place = usize::try_from(at).ok().zip(usize::try_from(cursor.position()).ok());
-                let key = place.and_then(|(from, to)| bytes.get(from..to)).unwrap_or_default();
+                let span = usize::try_from(at).ok().zip(usize::try_from(cursor.position()).ok());
+                let key = span.and_then(|(from, to)| bytes.get(from..to)).unwrap_or_default();
                 if last.is_some_and(|last| last >= key) {
                     return Err(broken(at, "keys that are duplicates or out of order"));
                 }
                 *last = Some(key);
             }
-            of.is_key = !of.is_key;
+            container.is_key = !container.is_key;
         }
-        if let Some(of) = open.last_mut() {
-            of.left = of.left.saturating_sub(1);
+        if let Some(container) = open.last_mut() {
+            container.left = container.left.saturating_sub(1);
         }
         if let Some(opened) = opened {
             if open.len() >= DEPTH {
@@ -93,7 +93,7 @@ pub(super) fn check(bytes: &[u8], base: u64) -> Result<()> {
             }
             open.push(opened);
         }
-        while open.last().is_some_and(|of| of.left == 0) {
+        while open.last().is_some_and(|container| container.left == 0) {
             open.pop();
         }
         if open.is_empty() {

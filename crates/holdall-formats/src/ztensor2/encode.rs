@@ -64,10 +64,10 @@ impl Encode for Encoder {
 
     /// The order of the canonical form: bytewise by name.
     fn order(&self, tensors: &[TensorSpec]) -> Vec<usize> {
-        let mut places: Vec<usize> = (0..tensors.len()).collect();
+        let mut order: Vec<usize> = (0..tensors.len()).collect();
         let name = |at: &usize| tensors.get(*at).map(|tensor| tensor.name.as_str());
-        sort_by(&mut places, |a, b| name(a).cmp(&name(b)));
-        places
+        sort_by(&mut order, |a, b| name(a).cmp(&name(b)));
+        order
     }
 
     /// Components are also ordered by name.
@@ -89,9 +89,14 @@ impl Encode for Encoder {
         self.aligned(end).map_err(|e| e.in_tensor(&tensor.name))
     }
 
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()> {
         self.check_turn(tensor, component)?;
-        match self.turns.placed(tensor, component, stored)? {
+        match self.turns.component_written(tensor, component, stored)? {
             Some(stored) => self.manifest.add(tensor, &stored),
             None => Ok(()),
         }

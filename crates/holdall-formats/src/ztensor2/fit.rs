@@ -154,10 +154,10 @@ fn check_components(tensor: &TensorSpec) -> Result<()> {
     };
     let fits = match layout {
         Layout::Dense => sized(Role::Data, element_count(shape)),
-        Layout::Blocks(of) => {
+        Layout::Blocks(block_type) => {
             let data = len(Role::Data).filter(|(c, _)| c.dtype == DType::U8);
             data.is_some_and(|(c, len)| {
-                c.logical_type.is_none() && of.stored_len(shape) == Some(len)
+                c.logical_type.is_none() && block_type.stored_len(shape) == Some(len)
             })
         }
         Layout::SparseCsr => match (indices(Role::Indices), indices(Role::Indptr)) {

@@ -100,10 +100,10 @@ fn spelled(
     layout: &str,
     shape: &[u64],
     parts: &[Given<'_>],
-    said: &Attributes,
+    attributes: &Attributes,
     usual: &Attributes,
 ) -> Option<Attributes> {
-    let Some(Value::Map(own)) = said.get(SPELLED) else { return None };
+    let Some(Value::Map(own)) = attributes.get(SPELLED) else { return None };
     let mut out = usual.clone();
     for key in THEIRS {
         match member(own, key) {
@@ -113,9 +113,11 @@ fn spelled(
         }
     }
     let read = read(layout, shape, parts, &out).ok()?;
-    let meaning = |of: &Attributes| of.iter().filter(|(key, _)| *key != SPELLED).count();
-    let is_said = |(key, value): (&str, &Value)| key == SPELLED || said.get(key) == Some(value);
-    (meaning(&read) == meaning(said) && read.iter().all(is_said)).then_some(out)
+    let meaning =
+        |attributes: &Attributes| attributes.iter().filter(|(key, _)| *key != SPELLED).count();
+    let is_said =
+        |(key, value): (&str, &Value)| key == SPELLED || attributes.get(key) == Some(value);
+    (meaning(&read) == meaning(attributes) && read.iter().all(is_said)).then_some(out)
 }
 
 struct Own<'a> {
@@ -313,9 +315,9 @@ pub(super) fn write(tensor: &TensorSpec) -> Result<(&'static str, Attributes)> {
             len: c.decoded_len,
         })
         .collect();
-    let (shape, said) = (tensor.shape.as_slice(), &tensor.attributes);
-    let (layout, usual) = words(shape, &parts, said)?;
-    let out = spelled(layout, shape, &parts, said, &usual).unwrap_or(usual);
+    let (shape, attributes) = (tensor.shape.as_slice(), &tensor.attributes);
+    let (layout, usual) = words(shape, &parts, attributes)?;
+    let out = spelled(layout, shape, &parts, attributes, &usual).unwrap_or(usual);
     // Checks that reading returns the same.
     match read(layout, shape, &parts, &out) {
         Ok(_) => Ok((layout, out)),
@@ -332,15 +334,15 @@ fn other(why: &str) -> Error {
 fn words(
     shape: &[u64],
     parts: &[Given<'_>],
-    said: &Attributes,
+    attributes: &Attributes,
 ) -> Result<(&'static str, Attributes)> {
     let find = |role: &str| parts.iter().find(|part| part.role == role);
     let (Some(data), Some(scales)) = (find(DATA), find("scales")) else {
         return Err(other("without words or scales"));
     };
     let zeros = find("zeros");
-    let scheme =
-        Scheme::new(shape, said, data.dtype, data.len).map_err(|e| e.with_rule(&OTHER_LAYOUT))?;
+    let scheme = Scheme::new(shape, attributes, data.dtype, data.len)
+        .map_err(|e| e.with_rule(&OTHER_LAYOUT))?;
     if scheme.packs_rows || scheme.packing.is_awq() || scheme.zero_offset != 0.0 {
         return Err(other(
             "that are packed down rows or in AWQ's order, or whose zero points are offset",
@@ -374,12 +376,12 @@ fn words(
         return Err(other("of floats with an exponent"));
     }
     let own = |key: &&str| OWN.contains(key) || *key == SCALE_FORM;
-    let others = said.iter().filter(|(key, _)| !own(key));
+    let others = attributes.iter().filter(|(key, _)| !own(key));
     let mut out: Attributes = others.map(|(key, value)| (key.to_owned(), value.clone())).collect();
     let number = |n: u64| Value::Integer(n.into());
     let name = |text: &str| Value::Text(text.into());
     let is_power = scales.logical == Some(&LogicalType::F8E8M0);
-    let form = match said.get(SCALE_FORM).and_then(Value::as_text) {
+    let form = match attributes.get(SCALE_FORM).and_then(Value::as_text) {
         Some(form) => form,
         None if is_power => E8M0,
         None if scales.logical.is_none() && scales.dtype.width() == 2 => "f16_factors",

@@ -82,10 +82,10 @@ fn object(tensor: &TensorSpec, stored: &[Stored]) -> Result<Vec<u8>> {
     let layout = match &tensor.layout {
         Layout::SparseCsr => SPARSE_CSR.to_owned(),
         Layout::SparseCoo => SPARSE_COO.to_owned(),
-        Layout::Blocks(of) => {
-            attributes.set(BLOCK_ELEMENTS, Value::Integer(of.elements.into()));
-            attributes.set(BLOCK_BYTES, Value::Integer(of.bytes.into()));
-            format!("{}/1", of.layout)
+        Layout::Blocks(block_type) => {
+            attributes.set(BLOCK_ELEMENTS, Value::Integer(block_type.elements.into()));
+            attributes.set(BLOCK_BYTES, Value::Integer(block_type.bytes.into()));
+            format!("{}/1", block_type.layout)
         }
         Layout::QuantizedGroup => {
             let (layout, own) = groups::write(tensor)?;

@@ -1,6 +1,6 @@
 //! zTensor 2.
 //!
-//! # What
+//! # Contents
 //! Parts of tensors as page-aligned blobs and, at the end, a manifest in deterministic CBOR that describes them. It has
 //! only the name and the extension in common with the earlier generations.
 //!
@@ -70,7 +70,7 @@ pub static FORMAT: Format = Format {
     aligns: true,
     shards: Some(Shards::Root),
     external_files: Some(ExternalFiles {
-        away: &SHARD,
+        missing: &SHARD,
         outside: &SHARD_NAME,
         names: decode::shards,
         path: shard_path,
@@ -105,7 +105,7 @@ fn layout_of(text: &str) -> Layout {
         SPARSE_CSR => Layout::SparseCsr,
         SPARSE_COO => Layout::SparseCoo,
         _ => match text.strip_suffix("/1").and_then(BlockType::by_layout) {
-            Some(of) => Layout::Blocks(of),
+            Some(block_type) => Layout::Blocks(block_type),
             None => Layout::Other(text.into()),
         },
     }

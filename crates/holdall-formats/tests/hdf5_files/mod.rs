@@ -125,18 +125,18 @@ pub(crate) fn with_root(messages: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// A dataset of 4 f32 in two chunks of 2, whose tree is this.
-fn of_tree(tree: &[u8]) -> Vec<u8> {
+fn tree_message(tree: &[u8]) -> Vec<u8> {
     dataset(&[shape(&[4]), chunked(&[2, 4], EXTRA)], tree)
 }
 
 /// The same, of one chunk, which went through these filters.
-fn of_chunk(ids: &[u16], len: u32) -> Vec<u8> {
+fn chunk_message(ids: &[u16], len: u32) -> Vec<u8> {
     let tree = leaf(&[(len, &[0], DATA)]);
     dataset(&[shape(&[4]), chunked(&[4, 4], EXTRA), filters(ids)], &tree)
 }
 
 /// A dataset of that type.
-fn of_type(of: &[u8], width: u64) -> Vec<u8> {
+fn type_message(of: &[u8], width: u64) -> Vec<u8> {
     let of = [message(3, 0, of), shape(&[4]), contiguous(DATA, 4 * width)];
     file(&[(ROOT, header(&[link(b"w", DATASET)])), (DATASET, header(&of))])
 }
@@ -272,8 +272,8 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("hdf5.bounds.lying-shape", dataset(&[shape(&[1 << 40]), contiguous(DATA, 1 << 42)], &[])),
         ("hdf5.bounds.continuation", with_root(&[message(16, 0, &u64s(&[EXTRA, 1 << 40]))])),
         ("hdf5.bounds.header-len", patched(sound.clone(), ROOT + 8, &[0xff; 4])),
-        ("hdf5.structure.no-tree", of_tree(b"TREX")),
-        ("hdf5.structure.level", of_tree(&tree_of(1, EXTRA + 64)[..])),
+        ("hdf5.structure.no-tree", tree_message(b"TREX")),
+        ("hdf5.structure.level", tree_message(&tree_of(1, EXTRA + 64)[..])),
         ("hdf5.structure.message-len", patched(sound.clone(), ROOT + 18, &[0xff; 2])),
         ("hdf5.structure.short", dataset(&[shape(&[4]), contiguous(DATA, 15)], &[])),
         ("hdf5.structure.no-shape", dataset(&[contiguous(DATA, 16)], &[])),
@@ -283,7 +283,7 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("hdf5.structure.no-group", patched(sound.clone(), 64, &u64s(&[DATASET]))),
         ("hdf5.checksum.header", file(&[(ROOT, second)])),
         ("hdf5.loop.continuation", with_root(&[message(16, 0, &u64s(&[ROOT + 16, 16]))])),
-        ("hdf5.loop.tree", of_tree(&tree_of(1, EXTRA))),
+        ("hdf5.loop.tree", tree_message(&tree_of(1, EXTRA))),
         ("hdf5.loop.links", with_root(&[soft(b"s")])),
         ("hdf5.loop.shared", shared),
         ("hdf5.depth.groups", deep),
@@ -291,21 +291,27 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("hdf5.name.slash", with_root(&[link(b"a/b", DATASET)])),
         ("hdf5.name.utf8", with_root(&[link(b"\xff", DATASET)])),
         ("hdf5.name.twice", with_root(&[link(b"w", DATASET)])),
-        ("hdf5.bounds.text-heap", of_type(&TEXT, 16)),
-        ("hdf5.bounds.member-heap", of_type(&compound(16, &[("a", 0, &TEXT)]), 16)),
-        ("hdf5.dtype.text-empty", of_type(&[0x13, 0, 0, 0, 0, 0, 0, 0], 0)),
-        ("hdf5.dtype.opaque-empty", of_type(&[0x15, 0, 0, 0, 0, 0, 0, 0], 0)),
-        ("hdf5.dtype.region", of_type(&[0x17, 1, 0, 0, 12, 0, 0, 0], 12)),
-        ("hdf5.link.reference", of_type(&[0x17, 0, 0, 0, 8, 0, 0, 0], 8)),
-        ("hdf5.dtype.member-outside", of_type(&compound(6, &[("a", 3, &I32)]), 6)),
+        ("hdf5.bounds.text-heap", type_message(&TEXT, 16)),
+        ("hdf5.bounds.member-heap", type_message(&compound(16, &[("a", 0, &TEXT)]), 16)),
+        ("hdf5.dtype.text-empty", type_message(&[0x13, 0, 0, 0, 0, 0, 0, 0], 0)),
+        ("hdf5.dtype.opaque-empty", type_message(&[0x15, 0, 0, 0, 0, 0, 0, 0], 0)),
+        ("hdf5.dtype.region", type_message(&[0x17, 1, 0, 0, 12, 0, 0, 0], 12)),
+        ("hdf5.link.reference", type_message(&[0x17, 0, 0, 0, 8, 0, 0, 0], 8)),
+        ("hdf5.dtype.member-outside", type_message(&compound(6, &[("a", 3, &I32)]), 6)),
         (
             "hdf5.dtype.members-overlap",
-            of_type(&compound(12, &[("a", 0, &I32), ("b", 3, &I32)]), 12),
+            type_message(&compound(12, &[("a", 0, &I32), ("b", 3, &I32)]), 12),
         ),
-        ("hdf5.dtype.members-twice", of_type(&compound(8, &[("a", 0, &I32), ("a", 4, &I32)]), 8)),
-        ("hdf5.dtype.member-unnamed", of_type(&compound(8, &[("", 0, &I32), ("a", 4, &I32)]), 8)),
-        ("hdf5.dtype.no-members", of_type(&compound(4, &[]), 4)),
-        ("hdf5.dtype.bits", of_type(&[0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 31, 0], 4)),
+        (
+            "hdf5.dtype.members-twice",
+            type_message(&compound(8, &[("a", 0, &I32), ("a", 4, &I32)]), 8),
+        ),
+        (
+            "hdf5.dtype.member-unnamed",
+            type_message(&compound(8, &[("", 0, &I32), ("a", 4, &I32)]), 8),
+        ),
+        ("hdf5.dtype.no-members", type_message(&compound(4, &[]), 4)),
+        ("hdf5.dtype.bits", type_message(&[0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 31, 0], 4)),
         ("hdf5.structure.virtual", dataset(&[shape(&[4]), message(8, 0, &[4, 3])], &[])),
         ("hdf5.checksum.virtual", virtual_of(&mapping(b".", b"v", &ALL), 0)),
         ("hdf5.loop.virtual", virtual_of(&mapping(b".", b"w", &ALL), 0x5e28_26e0)),
@@ -319,23 +325,23 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
             "hdf5.external.file",
             dataset(&[shape(&[4]), contiguous(NOWHERE, 16), message(7, 0, &external)], &[]),
         ),
-        ("hdf5.filter.szip", of_chunk(&[4], 16)),
-        ("hdf5.filter.unknown", of_chunk(&[2, 400], 16)),
+        ("hdf5.filter.szip", chunk_message(&[4], 16)),
+        ("hdf5.filter.unknown", chunk_message(&[2, 400], 16)),
         ("hdf5.link.dangling", with_root(&[soft(b"/x")])),
         ("hdf5.link.outside", with_root(&[outside])),
         (
             "hdf5.shared.table",
             dataset(&[message(1, 2, &[3, 1, 0, 0, 0, 0, 0, 0, 0, 0]), contiguous(DATA, 16)], &[]),
         ),
-        ("hdf5.chunk.place", of_tree(&leaf(&[(8, &[1], DATA)]))),
+        ("hdf5.chunk.place", tree_message(&leaf(&[(8, &[1], DATA)]))),
         ("hdf5.chunk.zero", dataset(&[shape(&[4]), chunked(&[0, 4], EXTRA)], &leaf(&[]))),
         ("hdf5.chunk.rank", dataset(&[shape(&[4]), chunked(&[2, 2, 4], EXTRA)], &leaf(&[]))),
         ("hdf5.chunk.width", dataset(&[shape(&[4]), chunked(&[2, 8], EXTRA)], &leaf(&[]))),
         ("hdf5.compressed.weights", keras),
-        ("chunks.broken.twice", of_tree(&two_same)),
-        ("chunks.broken.len", of_tree(&leaf(&[(9, &[0], DATA)]))),
-        ("chunks.broken.deflate", of_chunk(&[1], 16)),
-        ("chunks.broken.lzf", of_chunk(&[32000], 3)),
+        ("chunks.broken.twice", tree_message(&two_same)),
+        ("chunks.broken.len", tree_message(&leaf(&[(9, &[0], DATA)]))),
+        ("chunks.broken.deflate", chunk_message(&[1], 16)),
+        ("chunks.broken.lzf", chunk_message(&[32000], 3)),
         (
             "chunks.broken.huge",
             dataset(
@@ -343,7 +349,7 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
                 &leaf(&[(16, &[0], DATA)]),
             ),
         ),
-        ("chunks.checksum.fletcher32", of_chunk(&[3], 20)),
+        ("chunks.checksum.fletcher32", chunk_message(&[3], 20)),
         ("index.overlap.datasets", {
             let of = |at| header(&[message(3, 0, &F32), shape(&[4]), contiguous(at, 16)]);
             let root = header(&[link(b"v", DATASET), link(b"w", EXTRA)]);

@@ -37,11 +37,11 @@ impl<'a> Encoder<'a> {
     }
 
     /// Returns the hidden state of each token after the last layer. `find` returns tensors, and may wait for them.
-    /// `told` is called with each layer when the device has finished it.
+    /// `on_layer` is called with each layer when the device has finished it.
     pub(crate) fn encode(
         &self,
         find: impl Fn(&str) -> Result<Tensor>,
-        told: impl Fn(usize),
+        on_layer: impl Fn(usize),
     ) -> Result<Vec<f32>> {
         let (hidden, inner) = (self.sizes.hidden, self.sizes.inner);
         let rows = [self.tokens, 1];
@@ -111,7 +111,7 @@ impl<'a> Encoder<'a> {
             x = norm(&z, &y, &at("output.LayerNorm"))?;
             // So that the reported time is that of the device.
             let _ = self.device.poll(wgpu::PollType::wait_indefinitely());
-            told(n);
+            on_layer(n);
         }
         Ok(self.read(&x))
     }

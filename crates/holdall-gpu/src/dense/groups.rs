@@ -1,6 +1,6 @@
 //! Shaders for quantized elements in groups: each element is `(q - zero) * scale`.
 
-use super::{Reading, of_plain};
+use super::{Reading, plain_expression};
 use crate::model::{Component, Tensor};
 use crate::rules::CONVERSION;
 use holdall::layout::rules::QUANTIZED_COUNTS;
@@ -9,7 +9,7 @@ use holdall::{DType, Error, Result, Role};
 use std::fmt::Write as _;
 
 /// Returns the shader code that reads the elements of a tensor of layout `quantized_group`.
-pub(super) fn of_groups(tensor: &Tensor) -> Result<Reading> {
+pub(super) fn group_reading(tensor: &Tensor) -> Result<Reading> {
     let info = tensor.info();
     let scheme = Scheme::from_info(info)?;
     let count: u64 = tensor.shape().iter().product();
@@ -70,7 +70,7 @@ pub(super) fn of_groups(tensor: &Tensor) -> Result<Reading> {
     let _ = write!(
         code,
         "fn number_of_scales(i: u32) -> u32 {{ {} }}\nfn scale(g: u32) -> f32 {{ return bitcast<f32>(number_of_scales(g)); }}\n",
-        of_plain("scales", scales)?
+        plain_expression("scales", scales)?
     );
     code.push_str(&zero.0);
     match scheme.packs_rows {
@@ -114,7 +114,7 @@ fn zero_points(scheme: &Scheme, zeros: &Component, groups: u64) -> Result<(Strin
         let offset = if is_float { 0.0 } else { scheme.zero_offset };
         format!(
             "fn number_of_zeros(i: u32) -> u32 {{ {} }}\nfn zero(g: u32) -> f32 {{ return bitcast<f32>(number_of_zeros(g)) + {offset:?}; }}\n",
-            of_plain("zeros", zeros)?
+            plain_expression("zeros", zeros)?
         )
     } else {
         let packing = scheme.packing.with_word(zeros.dtype)?;

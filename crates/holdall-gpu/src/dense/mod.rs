@@ -4,7 +4,7 @@ mod groups;
 
 use crate::device::guarded;
 use crate::model::{Component, Page, Tensor};
-use crate::place::{Placement, Sizes, Spot, allocate};
+use crate::placement::{Placement, Sizes, Spot, allocate};
 use crate::rules::{CONVERSION, PAGES};
 use crate::shader;
 use holdall::layout::{grid, into_f32};
@@ -121,7 +121,7 @@ impl Converter {
 
     /// Creates buffers for `len` bytes.
     fn room(&self, len: u64, sizes: Sizes) -> Result<Vec<Page>> {
-        let places = allocate(&[len], Placement::Each, sizes);
+        let allocation = allocate(&[len], Placement::Each, sizes);
         let page = |(size, spot): (&u64, &Spot)| {
             let buffer = guarded(&self.device, format_args!("a buffer of {size} bytes"), || {
                 self.device.create_buffer(&wgpu::BufferDescriptor {
@@ -135,7 +135,7 @@ impl Converter {
             })?;
             Ok(Page { buffer, offset: 0, len: spot.len })
         };
-        places.buffers.iter().zip(places.spots.iter().flatten()).map(page).collect()
+        allocation.buffers.iter().zip(allocation.spots.iter().flatten()).map(page).collect()
     }
 
     fn pipeline(&self, source: String) -> wgpu::ComputePipeline {
@@ -224,22 +224,22 @@ impl Reading {
 
 fn reading(tensor: &Tensor, data: &Component) -> Result<Reading> {
     match tensor.info().layout() {
-        Layout::Dense => of_dense(data),
-        Layout::Blocks(of) => Ok(of_blocks(of)),
-        Layout::QuantizedGroup => groups::of_groups(tensor),
+        Layout::Dense => dense_reading(data),
+        Layout::Blocks(block_type) => Ok(block_reading(block_type)),
+        Layout::QuantizedGroup => groups::group_reading(tensor),
         other => Err(CONVERSION.broken(format!("no shader for the layout `{}`", other.as_str()))),
     }
 }
 
-fn of_dense(data: &Component) -> Result<Reading> {
+fn dense_reading(data: &Component) -> Result<Reading> {
     if let Some(logical) = &data.logical_type {
-        return of_small(logical);
+        return small_float_reading(logical);
     }
-    of_plain("data", data).map(Reading::new)
+    plain_expression("data", data).map(Reading::new)
 }
 
 /// Returns the body of a function that reads element `i` of a component without a logical type.
-fn of_plain(name: &str, c: &Component) -> Result<String> {
+fn plain_expression(name: &str, c: &Component) -> Result<String> {
     let body = match c.dtype {
         _ if c.logical_type.is_some() => None,
         DType::F32 => Some("return data_word(i);"),
@@ -266,7 +266,7 @@ fn of_plain(name: &str, c: &Component) -> Result<String> {
 }
 
 /// Returns the reading of small floats, which are looked up in a table of all values that the CPU's code computed.
-fn of_small(logical: &LogicalType) -> Result<Reading> {
+fn small_float_reading(logical: &LogicalType) -> Result<Reading> {
     let no = || CONVERSION.broken(format!("no shader for elements of {logical}"));
     let (codes, body) = match logical {
         LogicalType::F4E2M1 => (16, "return table[(data_u8(i / 2u) >> (4u * (i % 2u))) & 15u];"),
@@ -289,12 +289,12 @@ fn of_small(logical: &LogicalType) -> Result<Reading> {
 }
 
 /// Returns the reading of a block type. Each block type has a WGSL function of its name.
-fn of_blocks(of: &BlockType) -> Reading {
-    let (name, elements, bytes) = (of.as_str(), of.elements, of.bytes);
+fn block_reading(block_type: &BlockType) -> Reading {
+    let (name, elements, bytes) = (block_type.as_str(), block_type.elements, block_type.bytes);
     let body = format!("return bitcast<u32>({name}(i / {elements}u * {bytes}u, i % {elements}u));");
     let mut code = include_str!("blocks.wgsl").to_owned();
     let mut table = Vec::new();
-    if let Some(grid) = grid(of) {
+    if let Some(grid) = grid(block_type) {
         code.push_str(include_str!("grids.wgsl"));
         let (words, _) = grid.as_chunks::<4>();
         table.extend(words.iter().map(|word| u32::from_le_bytes(word.map(i8::cast_unsigned))));

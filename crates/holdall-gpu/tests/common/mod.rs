@@ -14,12 +14,12 @@ pub(crate) fn device() -> Option<(wgpu::Device, wgpu::Queue)> {
     with_limits(|limits| limits)
 }
 
-/// Returns a device whose buffers can be mapped whatever their usage, if the adapter has no memory of its own.
+/// Returns a device whose buffers can be mapped whatever their usage, if the adapter shares the host's memory.
 pub(crate) fn mappable() -> Option<(wgpu::Device, wgpu::Queue)> {
     device()?;
     let (device, queue) = holdall_gpu::device().unwrap();
     if !device.features().contains(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS) {
-        eprintln!("skipped: the device has memory of its own");
+        eprintln!("skipped: the device does not share the host's memory");
         return None;
     }
     Some((device, queue))

@@ -1,4 +1,4 @@
-//! Asynchronous sources as blocking ones, for operations on threads.
+//! Adapts asynchronous sources to blocking ones, for operations that run on threads.
 
 use super::source::{ByteSource, read};
 use crate::source::ReadHints;
@@ -22,7 +22,7 @@ pub(super) struct Reads {
     tasks: Mutex<Option<JoinSet<()>>>,
 }
 
-/// An asynchronous source as a blocking one. It must not be read on a thread of the runtime.
+/// A blocking source that reads an asynchronous one. It must not be read on a thread of the runtime.
 struct Bridge {
     source: Arc<dyn ByteSource>,
     reads: Arc<Reads>,
@@ -30,11 +30,11 @@ struct Bridge {
 
 impl Reads {
     /// Creates a set of reads on the current runtime.
-    pub(super) fn here() -> Arc<Reads> {
+    pub(super) fn on_current_runtime() -> Arc<Reads> {
         Arc::new(Reads { runtime: Handle::current(), tasks: Mutex::new(Some(JoinSet::new())) })
     }
 
-    /// Returns an asynchronous source as a blocking one.
+    /// Returns a blocking source that reads `source`.
     pub(super) fn bridge(
         self: &Arc<Reads>,
         source: Arc<dyn ByteSource>,
@@ -67,7 +67,7 @@ impl crate::ByteSource for Bridge {
             Some(tasks) => {
                 while tasks.try_join_next().is_some() {}
                 let run = async move {
-                    let found = caught(read(&*source, &ranges)).await;
+                    let found = catch_panic(read(&*source, &ranges)).await;
                     // Fails if the reading thread no longer waits.
                     let _ = sender.send(found);
                 };
@@ -89,7 +89,7 @@ impl crate::ByteSource for Bridge {
 }
 
 /// Awaits a future, and returns its panic as an error.
-async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
+async fn catch_panic<T>(future: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
     let mut future = pin!(future);
     let poll = poll_fn(|context| {
         // It is not polled again after a panic.

@@ -72,8 +72,8 @@ pub(super) async fn ranges(
         };
         return file.run(read).await;
     }
-    let mut of = vec![Want::new(tensor as u32, c.clone())];
-    find_tables(file, &mut of).await?;
+    let mut wants = vec![Want::new(tensor as u32, c.clone())];
+    find_tables(file, &mut wants).await?;
     let is_filled = |range: &&Range<u64>| !range.is_empty();
     let filled = || ranges.iter().filter(is_filled);
     let (first, last) = (filled().map(|r| r.start).min(), filled().map(|r| r.end).max());
@@ -81,10 +81,10 @@ pub(super) async fn ranges(
         return Ok(vec![Bytes::new(); ranges.len()]);
     };
     // A component that can only be decoded from its start is decoded once.
-    let is_one = c.encoding != Encoding::Raw && of[0].table.is_none();
+    let is_one = c.encoding != Encoding::Raw && wants[0].table.is_none();
     let span = first..last;
     let asked = if is_one { std::slice::from_ref(&span) } else { ranges };
-    let want = |range: &Range<u64>| of[0].clone().with_range(range.clone());
+    let want = |range: &Range<u64>| wants[0].clone().with_range(range.clone());
     let wants = asked.iter().filter(is_filled).map(want).collect();
     // In order, so that nothing after the last requested byte is decoded.
     let cut = FetchSizing { hints: file.0.file.sources().read_hints(), align: 1, whole: 0 };
@@ -261,14 +261,15 @@ impl Lane {
     fn filling(&self, plan: Plan, checksums: Checksums) -> Result<Filling> {
         let file = self.file.0.file.clone();
         let limits = file.limits().clone();
-        let place = move |want: &Want, e: Error| match file.index().at(want.tensor as usize) {
+        let add_context = move |want: &Want, e: Error| match file.index().at(want.tensor as usize) {
             Some(tensor) => want.in_context(e).in_tensor(tensor.name()),
             None => want.in_context(e),
         };
         let slot = |want: &Want| (want.wanted().start, len(want), Slot::Empty);
         let slots = plan.wants().iter().map(slot).collect();
         let ranges = plan.wants().iter().all(|want| want.range.is_some());
-        let assembly = Assembly::with_context(plan, &limits, place)?.with_checksums(checksums);
+        let assembly =
+            Assembly::with_context(plan, &limits, add_context)?.with_checksums(checksums);
         Ok(Filling { assembly, slots, ranges })
     }
 }

@@ -45,7 +45,7 @@ pub async fn open_source(
     options: &OpenOptions,
 ) -> Result<File> {
     let (name, options) = (name.into(), options.clone());
-    let reads = Reads::here();
+    let reads = Reads::on_current_runtime();
     let _ended = Ended { cancel: Cancel::new(), reads: Some(Arc::clone(&reads)) };
     let bridge = reads.bridge(Arc::clone(&source));
     let file = executor::apart(move || options.open_source(bridge, name)).await?;
@@ -89,7 +89,7 @@ impl File {
     /// Returns the tensors, in file order.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = Tensor> + use<> {
         let file = self.clone();
-        self.0.file.tensors().map(move |of| Tensor { of, file: file.clone() })
+        self.0.file.tensors().map(move |inner| Tensor { inner, file: file.clone() })
     }
 
     /// Returns the tensor called `name`.
@@ -97,7 +97,7 @@ impl File {
     /// # Errors
     /// NotFound if there is no such tensor, with the most similar name as a hint.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
-        Ok(Tensor { of: self.0.file.tensor(name)?, file: self.clone() })
+        Ok(Tensor { inner: self.0.file.tensor(name)?, file: self.clone() })
     }
 
     /// Loads every tensor: see [`File::load`].
@@ -164,7 +164,7 @@ impl File {
     ) -> Result<T> {
         let cancel = Cancel::new();
         let work = Work::new().with_cancel(&cancel);
-        let reads = self.0.waits.then(Reads::here);
+        let reads = self.0.waits.then(Reads::on_current_runtime);
         let file = match &reads {
             None => self.0.file.clone(),
             Some(reads) => {
@@ -202,7 +202,7 @@ impl Drop for Ended {
 /// asynchronously.
 #[derive(Clone)]
 pub struct Tensor {
-    of: Info,
+    inner: Info,
     file: File,
 }
 
@@ -212,10 +212,10 @@ impl Tensor {
     /// # Errors
     /// As [`crate::Tensor::bytes`].
     pub async fn bytes(&self, role: &Role) -> Result<Bytes> {
-        let c = self.of.require(role)?;
+        let c = self.inner.require(role)?;
         let want = crate::load::wanted(self.position(), c.clone(), self.file.0.file.check());
         let load = executor::load(&self.file, vec![want], &LoadOptions::new()).await;
-        let mut all = load.map_err(|e| self.of.in_context(e, &c))?;
+        let mut all = load.map_err(|e| self.inner.in_context(e, &c))?;
         Ok(all.pop().debug_unwrap())
     }
 
@@ -233,9 +233,9 @@ impl Tensor {
     /// # Errors
     /// As [`crate::Tensor::bytes_ranges`].
     pub async fn bytes_ranges(&self, role: &Role, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let c: Component = self.of.require(role)?;
+        let c: Component = self.inner.require(role)?;
         let read = executor::ranges(&self.file, self.position(), &c, ranges);
-        read.await.map_err(|e| self.of.in_context(e, &c))
+        read.await.map_err(|e| self.inner.in_context(e, &c))
     }
 }
 
@@ -243,12 +243,12 @@ impl Deref for Tensor {
     type Target = TensorInfo;
 
     fn deref(&self) -> &TensorInfo {
-        self.of.info()
+        self.inner.info()
     }
 }
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.of.fmt(f)
+        self.inner.fmt(f)
     }
 }

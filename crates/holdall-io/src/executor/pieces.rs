@@ -179,7 +179,7 @@ impl Pieces {
 
     fn piece(&mut self) -> Result<Option<Bytes>> {
         if let Decoding::Frames(_) = &self.way {
-            return self.of_frames();
+            return self.next_frame_piece();
         }
         loop {
             let Decoding::Stream(decoder) = &mut self.way else { return Ok(None) };
@@ -229,7 +229,7 @@ impl Pieces {
     }
 
     /// Returns the next decoded bytes of a component with a seek table.
-    fn of_frames(&mut self) -> Result<Option<Bytes>> {
+    fn next_frame_piece(&mut self) -> Result<Option<Bytes>> {
         let Decoding::Frames(frames) = &mut self.way else { return Ok(None) };
         if let Some(bytes) = frames.ready.pop_front() {
             return Ok(Some(bytes));

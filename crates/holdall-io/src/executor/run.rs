@@ -210,9 +210,9 @@ impl<'a> Executor<'a> {
         let mut jobs = Vec::with_capacity(all.len());
         let mut at = 0;
         while let Some(first) = all.get(at) {
-            let of = plan.in_order(first);
-            let count = match of {
-                Some(_) => all[at..].iter().take_while(|f| plan.in_order(f) == of).count(),
+            let ordered = plan.in_order(first);
+            let count = match ordered {
+                Some(_) => all[at..].iter().take_while(|f| plan.in_order(f) == ordered).count(),
                 None => {
                     let some = &all[at..at + plan.batch_len(at, &hints)];
                     let is_same = |f: &&Fetch| !by_group || plan.group(f) == plan.group(first);
@@ -222,7 +222,11 @@ impl<'a> Executor<'a> {
             let (own, left) =
                 std::mem::take(&mut outs).split_at_mut_checked(count).unwrap_or_default();
             outs = left;
-            jobs.push(Job { fetches: &all[at..at + count], outs: own, in_order: of.is_some() });
+            jobs.push(Job {
+                fetches: &all[at..at + count],
+                outs: own,
+                in_order: ordered.is_some(),
+            });
             at += count;
         }
         jobs

@@ -46,7 +46,7 @@ pub trait Service: Send + Sync + fmt::Debug {
     fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry>;
 
     /// Learns from the response to a signed request. Returns the URL to use instead if the service has moved the file.
-    fn heard(&self, answer: &Answer) -> Option<Url> {
+    fn redirect(&self, answer: &Answer) -> Option<Url> {
         let _ = answer;
         None
     }
@@ -140,7 +140,7 @@ impl Client {
         let process = std::process::id();
         let mut made = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
         match &*made {
-            Some((of, agent)) if *of == process => agent.clone(),
+            Some((owner, agent)) if *owner == process => agent.clone(),
             _ => made.insert((process, agent(&self.policy))).1.clone(),
         }
     }
@@ -182,7 +182,7 @@ impl Client {
         let mut redirects = 0;
         loop {
             let answer = self.once(request, &url, redirects > 0)?;
-            let moved = answer.service.as_ref().and_then(|service| service.heard(&answer));
+            let moved = answer.service.as_ref().and_then(|service| service.redirect(&answer));
             let brings = !matches!(request.method, "GET" | "HEAD");
             let is_redirect = match answer.status {
                 307 | 308 => true,

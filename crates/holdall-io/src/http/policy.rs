@@ -192,8 +192,8 @@ mod tests {
             assert_eq!(e.code(), "http/downgrade");
             let e = policy.redirect(&https, "file:///etc/passwd", 1).unwrap_err();
             assert_eq!(e.code(), "http/redirect-target");
-            let said = "https://host/x redirects to `file:///etc/passwd`: the scheme is `file`";
-            assert_eq!(e.message(), said);
+            let message = "https://host/x redirects to `file:///etc/passwd`: the scheme is `file`";
+            assert_eq!(e.message(), message);
             let long = format!("http://[::bad/{}", "x".repeat(1000));
             let e = policy.redirect(&https, &long, 1).unwrap_err();
             assert_eq!(e.code(), "http/redirect-target");

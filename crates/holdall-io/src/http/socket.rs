@@ -120,7 +120,7 @@ fn receive(mut stream: &TcpStream, out: &mut [u8], timeout: Duration) -> io::Res
     loop {
         match stream.read(out) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted && begun.elapsed() < timeout => {}
-            Err(e) if e.kind() == io::ErrorKind::Interrupted || is_passing(&e) => {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted || is_timeout(&e) => {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             done => return done,
@@ -167,20 +167,20 @@ fn connect(all: &[SocketAddr], timeout: NextTimeout) -> Result<TcpStream, Error>
         };
         last = match connected {
             Ok(stream) => return Ok(stream),
-            Err(e) if is_passing(&e) => Error::Timeout(Timeout::Connect),
+            Err(e) if is_timeout(&e) => Error::Timeout(Timeout::Connect),
             Err(e) => Error::Io(e),
         };
     }
     Err(last)
 }
 
-fn is_passing(e: &io::Error) -> bool {
+fn is_timeout(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// Converts an error of the socket to one of the HTTP library.
 fn socket_error(e: io::Error, timeout: NextTimeout) -> Error {
-    if is_passing(&e) { Error::Timeout(timeout.reason) } else { Error::Io(e) }
+    if is_timeout(&e) { Error::Timeout(timeout.reason) } else { Error::Io(e) }
 }
 
 impl Transport for Socket {

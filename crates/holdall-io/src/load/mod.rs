@@ -67,7 +67,7 @@ pub struct Loaded {
     first: Vec<u32>,
     bytes: Vec<Bytes>,
     /// The index in `tensors` by position in the file. `None` if all tensors were loaded in file order.
-    places: Option<HashMap<usize, usize>>,
+    indices: Option<HashMap<usize, usize>>,
 }
 
 impl Loaded {
@@ -81,8 +81,8 @@ impl Loaded {
         }
         let own = || tensors.iter().enumerate();
         let whole = tensors.len() == file.len() && own().all(|(at, t)| t.position() == at);
-        let places = (!whole).then(|| own().map(|(at, t)| (t.position(), at)).collect());
-        Loaded { index: file.index().clone(), tensors, first, bytes, places }
+        let indices = (!whole).then(|| own().map(|(at, t)| (t.position(), at)).collect());
+        Loaded { index: file.index().clone(), tensors, first, bytes, indices }
     }
 
     /// Returns the number of loaded tensors.
@@ -108,9 +108,9 @@ impl Loaded {
     /// Returns the tensor called `name`, or `None` if it was not loaded.
     pub fn get(&self, name: &str) -> Option<LoadedTensor<'_>> {
         let position = self.index.position(name)?;
-        let at = match &self.places {
+        let at = match &self.indices {
             None => position,
-            Some(places) => *places.get(&position)?,
+            Some(indices) => *indices.get(&position)?,
         };
         Some(LoadedTensor { loaded: self, at })
     }
@@ -220,7 +220,7 @@ pub(crate) fn load_into(
     for (tensor, component, out) in buffers {
         let want = wanted(tensor, component, check);
         let Some(len) = want.component.decoded_len else {
-            let bytes = of_unknown_len(file, &want, options)?;
+            let bytes = load_unknown_len(file, &want, options)?;
             if bytes.len() != out.len() {
                 return Err(in_context(file, &want, wrong_len(out, bytes.len() as u64)));
             }
@@ -246,9 +246,9 @@ fn wrong_len(out: &[u8], len: u64) -> Error {
 
 /// Loads the wanted components and returns their decoded bytes, in the order of `wants`.
 fn components(file: &File, wants: Vec<Want>, options: &LoadOptions) -> Result<Vec<Bytes>> {
-    let Memory { buffers, places } = in_memory(file, wants, options)?;
+    let Memory { buffers, ranges } = in_memory(file, wants, options)?;
     let shared: Vec<Bytes> = buffers.into_iter().map(Buffer::freeze).collect();
-    Ok(places.into_iter().map(|place| shared[place.buffer].slice(place.range)).collect())
+    Ok(ranges.into_iter().map(|range| shared[range.buffer].slice(range.range)).collect())
 }
 
 /// The location of a component in the memory that a load allocated.
@@ -263,7 +263,7 @@ pub struct BufferRange {
 /// Loaded memory, with the location of each wanted component in it.
 struct Memory {
     buffers: Vec<Buffer>,
-    places: Vec<BufferRange>,
+    ranges: Vec<BufferRange>,
 }
 
 fn in_memory(file: &File, mut wants: Vec<Want>, options: &LoadOptions) -> Result<Memory> {
@@ -303,27 +303,27 @@ fn in_memory(file: &File, mut wants: Vec<Want>, options: &LoadOptions) -> Result
 
     for (slab, number) in slabs.into_iter().zip(layout.regions.len()..) {
         for (at, range) in slab {
-            layout.places[at as usize] = Some(BufferRange { buffer: number, range });
+            layout.ranges[at as usize] = Some(BufferRange { buffer: number, range });
         }
     }
-    let Layout { mut places, unknown: at_unknown, same, .. } = layout;
+    let Layout { mut ranges, unknown: at_unknown, same, .. } = layout;
     for (want, at) in unknown.iter().zip(at_unknown) {
-        let bytes = Buffer::from(of_unknown_len(file, want, options)?);
-        places[at as usize] =
+        let bytes = Buffer::from(load_unknown_len(file, want, options)?);
+        ranges[at as usize] =
             Some(BufferRange { buffer: buffers.len(), range: 0..bytes.as_ref().len() });
         buffers.push(bytes);
     }
     for (at, first) in same {
-        places[at as usize] = places[first as usize].clone();
+        ranges[at as usize] = ranges[first as usize].clone();
     }
     // Components without bytes were not read: they get an empty buffer.
     let nowhere = buffers.len();
-    if places.iter().any(Option::is_none) {
+    if ranges.iter().any(Option::is_none) {
         buffers.push(Buffer::new(0)?);
     }
     let nowhere = || BufferRange { buffer: nowhere, range: 0..0 };
-    let places = places.into_iter().map(|place| place.unwrap_or_else(nowhere)).collect();
-    Ok(Memory { buffers, places })
+    let ranges = ranges.into_iter().map(|range| range.unwrap_or_else(nowhere)).collect();
+    Ok(Memory { buffers, ranges })
 }
 
 /// Returns the total number of stored bytes of all components.
@@ -344,7 +344,7 @@ struct Layout {
     /// Pairs of a component and an earlier component that decodes to the same bytes.
     same: Vec<(u32, u32)>,
     /// The location of each component, `None` until it is known.
-    places: Vec<Option<BufferRange>>,
+    ranges: Vec<Option<BufferRange>>,
 }
 
 /// Components that are decoded into one buffer, each with its range in that buffer.
@@ -359,7 +359,7 @@ impl Layout {
             decoded: Vec::new(),
             unknown: Vec::new(),
             same: Vec::new(),
-            places: vec![None; wants.len()],
+            ranges: vec![None; wants.len()],
         };
         let mut order: Vec<(Extent, u32)> =
             wants.iter().map(|w| w.component.stored).zip(0..).collect();
@@ -417,7 +417,7 @@ impl Layout {
             last.end = last.end.max(stored.end);
             let from = (stored.start - last.start) as usize;
             let range = from..from + stored.len() as usize;
-            layout.places[at as usize] = Some(BufferRange { buffer, range });
+            layout.ranges[at as usize] = Some(BufferRange { buffer, range });
             wants[at as usize].group = buffer as u32;
         }
         layout
@@ -425,16 +425,16 @@ impl Layout {
 
     /// Assigns memory to the decoded components: each large one has a slab to itself, small ones share slabs.
     fn slabs(&self, file: &File, wants: &[Want]) -> Result<Vec<Slab>> {
-        let of = |at: &u32| &wants[*at as usize].component;
+        let component_at = |at: &u32| &wants[*at as usize].component;
         let (mut stored, mut decoded) = (0u64, 0u64);
-        for c in self.decoded.iter().map(of).filter(|c| c.encoding != Encoding::Raw) {
+        for c in self.decoded.iter().map(component_at).filter(|c| c.encoding != Encoding::Raw) {
             stored = stored.saturating_add(c.stored_len());
             decoded = decoded.saturating_add(c.decoded_len.unwrap_or(0));
         }
         check_decoded_len(decoded, stored, file.limits())?;
         let mut slabs: Vec<Slab> = Vec::new();
         for at in &self.decoded {
-            let len = of(at).decoded_len.unwrap_or(0);
+            let len = component_at(at).decoded_len.unwrap_or(0);
             let last_end = slabs.last().and_then(|s| s.last()).map(|(_, r)| r.end);
             match (last_end, slabs.last_mut()) {
                 (Some(end), Some(slab)) if end as u64 + len <= OWN_REGION => {
@@ -495,7 +495,7 @@ fn fill(
 ) -> Result<()> {
     let slots: Vec<u32> = wants.iter().map(|want| want.group).collect();
     let plan = planned(file, wants, order, align)?;
-    let placed = |number: u32, e: Error| in_context(file, &plan.wants()[number as usize], e);
+    let in_context = |number: u32, e: Error| in_context(file, &plan.wants()[number as usize], e);
     let mut streamed = None;
     let outs = plan.fetches().iter().map(|fetch| {
         let parts = plan.parts_of(fetch);
@@ -530,10 +530,12 @@ fn fill(
         .direct(align == PAGE)
         .sums(options.check.unwrap_or(file.check()) != Check::Off)
         .checksums(if vouched { Checksums::Ignore } else { Checksums::Compare })
-        .run(&plan, outs, |visit| visit.decoded.map(drop).map_err(|e| placed(visit.number, e)))?;
+        .run(&plan, outs, |visit| {
+            visit.decoded.map(drop).map_err(|e| in_context(visit.number, e))
+        })?;
     for (number, digest) in sums.finish() {
         let c = &plan.wants()[number as usize].component;
-        check_digest(c, &digest).map_err(|e| placed(number, e))?;
+        check_digest(c, &digest).map_err(|e| in_context(number, e))?;
     }
     Ok(())
 }
@@ -555,7 +557,7 @@ pub struct LoadedMemory {
     /// The memory. Each large component has its own buffer, small neighbours share one.
     pub buffers: Vec<Buffer>,
     /// The location of each component: tensor by tensor, each tensor's components in the order of the file.
-    pub places: Vec<BufferRange>,
+    pub ranges: Vec<BufferRange>,
 }
 
 /// Loads all components of `tensors`, as [`load`] does, into memory that the caller owns exclusively.
@@ -567,7 +569,7 @@ pub(crate) fn load_memory(
     let memory = all_of(file, &tensors, options)
         .and_then(|wants| in_memory(file, wants, options))
         .map_err(|e| e.in_source(file.name()))?;
-    Ok(LoadedMemory { tensors, buffers: memory.buffers, places: memory.places })
+    Ok(LoadedMemory { tensors, buffers: memory.buffers, ranges: memory.ranges })
 }
 
 /// Loads one component into memory that the caller owns exclusively.
@@ -578,8 +580,8 @@ pub(crate) fn component_memory(
 ) -> Result<(Buffer, Range<usize>)> {
     let wants = vec![wanted(tensor, c.clone(), file.check())];
     let mut memory = in_memory(file, wants, &LoadOptions::new())?;
-    match (memory.places.pop(), memory.buffers.pop()) {
-        (Some(place), Some(buffer)) => Ok((buffer, place.range)),
+    match (memory.ranges.pop(), memory.buffers.pop()) {
+        (Some(range), Some(buffer)) => Ok((buffer, range.range)),
         _ => Ok((Buffer::new(0)?, 0..0)),
     }
 }
@@ -598,7 +600,7 @@ fn go_direct(file: &File, wanted: &[Want], total: u64) -> bool {
 }
 
 /// Decodes a compressed component whose decoded length is not known in advance.
-fn of_unknown_len(file: &File, want: &Want, options: &LoadOptions) -> Result<Vec<u8>> {
+fn load_unknown_len(file: &File, want: &Want, options: &LoadOptions) -> Result<Vec<u8>> {
     let Some(tensor) = file.at(want.tensor as usize) else { return Ok(Vec::new()) };
     let c = want.component.clone();
     let digest = options.check.unwrap_or(file.check()).algorithm(&c);

@@ -77,8 +77,8 @@ impl Member {
             return Member::locate(options, archive, path);
         }
         let (source, name) = options.source_at(archive)?;
-        let container = Container::of_source(source, options).map_err(|e| e.in_source(&name))?;
-        let open = |source, _: &str, _: &str| Container::of_source(source, options);
+        let container = Container::from_source(source, options).map_err(|e| e.in_source(&name))?;
+        let open = |source, _: &str, _: &str| Container::from_source(source, options);
         Member::locate_in(options, container, name, path, open)
     }
 
@@ -125,7 +125,7 @@ impl Container {
         #[cfg(not(feature = "carton"))]
         let no_package = None;
         let opened = options.source_at(archive).and_then(|(source, name)| {
-            Container::of_source(source, options).map_err(|e| e.in_source(name))
+            Container::from_source(source, options).map_err(|e| e.in_source(name))
         });
         opened.map_err(|e| match no_package {
             Some(first) if e.code() == crate::archive::NO_ARCHIVE.code => first,
@@ -148,11 +148,11 @@ impl Container {
         }
         #[cfg(not(feature = "carton"))]
         let (_, _) = (location, name);
-        Container::of_source(source, options)
+        Container::from_source(source, options)
     }
 
     /// Reads the archive in a source.
-    fn of_source(source: Arc<dyn ByteSource>, options: &OpenOptions) -> Result<Container> {
+    fn from_source(source: Arc<dyn ByteSource>, options: &OpenOptions) -> Result<Container> {
         crate::archive::Archive::read(source, options.limits()).map(Container::Archive)
     }
 
@@ -236,7 +236,7 @@ impl Container {
         Err(too_deep(0))
     }
 
-    fn of_source(_: Arc<dyn ByteSource>, _: &OpenOptions) -> Result<Container> {
+    fn from_source(_: Arc<dyn ByteSource>, _: &OpenOptions) -> Result<Container> {
         Err(too_deep(0))
     }
 

@@ -261,8 +261,8 @@ mod tests {
             let sibling = Location::new(text).sibling("a/n.zt").unwrap();
             assert_eq!(sibling.to_path_buf(), Path::new(wanted));
         }
-        let of = |name| Location::new("https://h/m").sibling(name).unwrap().to_path_buf();
-        assert_eq!(of("50%?#.zt"), Path::new("https://h/50%25%3F%23.zt"));
+        let sibling = |name| Location::new("https://h/m").sibling(name).unwrap().to_path_buf();
+        assert_eq!(sibling("50%?#.zt"), Path::new("https://h/50%25%3F%23.zt"));
         assert_eq!(Location::Bytes("m".into()).sibling("n"), None);
     }
 }

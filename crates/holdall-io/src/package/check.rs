@@ -25,7 +25,7 @@ impl PackageReader {
             FileBytes::Disk(path) => {
                 let source = self.source_of(&path)?;
                 let len = on_disk(&path)?.0.min(source.len());
-                let all = Component::of_bytes((0..len).into(), Encoding::Raw, len);
+                let all = Component::for_bytes((0..len).into(), Encoding::Raw, len);
                 add_all(pieces_of(source, all, self.limits())?, &mut sum, work)?;
                 (len, None)
             }

@@ -65,7 +65,7 @@ impl PackageReader {
     /// Returns the texts that are only linked to, which were fetched when the package was opened.
     fn fetched_texts(&self) -> Result<FetchedTexts> {
         let text = |path: &str| match self.file(path) {
-            Some(file) if file.place == FileLocation::Links => self.read(path).map(Some),
+            Some(file) if file.location == FileLocation::Links => self.read(path).map(Some),
             _ => Ok(None),
         };
         let tensors = match self.warnings().iter().any(|w| w.code == warnings::LINKED_INDEX) {
@@ -84,7 +84,7 @@ impl PackageReader {
             let Some(file) = self.file(&format!("{TENSOR_DATA}/{file}")) else { continue };
             let target = file.target.as_deref().and_then(|target| self.file(target));
             let file = target.unwrap_or(file);
-            if file.place != FileLocation::Links || out.contains_key(&file.path) {
+            if file.location != FileLocation::Links || out.contains_key(&file.path) {
                 continue;
             }
             let declared = || element_count(shape)?.checked_mul(ty.width()?);

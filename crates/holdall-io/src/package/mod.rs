@@ -103,7 +103,7 @@ pub struct PackageFile {
     /// no `MANIFEST`.
     pub sha256: Option<[u8; 32]>,
     /// The place of the file's bytes.
-    pub place: FileLocation,
+    pub location: FileLocation,
     /// If the file is a symbolic link, the path in the package to which it leads.
     pub target: Option<String>,
     /// The path in the package that a symbolic link names, which may be that of another link.
@@ -290,7 +290,7 @@ impl PackageReader {
                 Ok(FoundFile::new(Arc::new(MemorySource::new(self.read(path)?)), name))
             }
             FileBytes::Disk(path) => {
-                let is_here = |of: &Path| path.starts_with(of);
+                let is_here = |prefix: &Path| path.starts_with(prefix);
                 // The name of a file in the cache is only a hash.
                 let name = match self.inner.origin.folder().is_some_and(is_here) {
                     true => path.display().to_string(),
@@ -307,7 +307,7 @@ impl PackageReader {
     pub fn is_executable(&self, file: &PackageFile) -> bool {
         let target = file.target.as_deref().and_then(|target| self.file(target));
         let file = target.unwrap_or(file);
-        match (&self.inner.origin, file.place) {
+        match (&self.inner.origin, file.location) {
             (Origin::Zip { directory, .. }, FileLocation::Zip) => file
                 .entry
                 .and_then(|at| directory.at(at))
@@ -357,7 +357,7 @@ impl PackageReader {
             Some(target) => self.find(target)?,
             None => file,
         };
-        match (&self.inner.origin, file.place) {
+        match (&self.inner.origin, file.location) {
             (Origin::Zip { source, directory }, FileLocation::Zip) => {
                 let entry = file.entry.and_then(|at| directory.at(at));
                 match entry.map(|entry| Stored::find(source, directory, entry)).transpose()? {

@@ -49,7 +49,7 @@ impl PackageReader {
         };
         let name = path.display().to_string();
         if path.is_dir() {
-            return PackageReader::of_folder(path, options).map_err(|e| e.in_source(name));
+            return PackageReader::from_folder(path, options).map_err(|e| e.in_source(name));
         }
         let opened = FileSource::open(path).and_then(|file| options.source(file));
         let (source, io) = opened.map_err(|e| e.in_source(&name))?;
@@ -114,7 +114,7 @@ impl PackageReader {
         options: &OpenOptions,
     ) -> Result<PackageReader> {
         let path = path.as_ref();
-        let opened = PackageReader::of_described(path, description, options);
+        let opened = PackageReader::with_description(path, description, options);
         opened.map_err(|e| e.in_source(path.display()))
     }
 
@@ -166,7 +166,7 @@ impl PackageReader {
             path: file.path,
             len: file.len,
             sha256: file.sha256,
-            place: if file.found.is_some() { found } else { FileLocation::Links },
+            location: if file.found.is_some() { found } else { FileLocation::Links },
             target: file.target,
             next: file.next,
             entry: file.found,
@@ -197,7 +197,7 @@ impl PackageReader {
         Ok(PackageReader { inner: Arc::new(inner), fetcher: options.fetching.0.clone() })
     }
 
-    fn of_folder(root: &Path, options: &OpenOptions) -> Result<PackageReader> {
+    fn from_folder(root: &Path, options: &OpenOptions) -> Result<PackageReader> {
         let (found, mut texts) = folder::read(root, options.limits())?;
         let is_package = texts.manifest.is_some() && texts.links.is_some();
         if texts.description.is_none() && !is_package {
@@ -221,7 +221,7 @@ impl PackageReader {
         )
     }
 
-    fn of_described(
+    fn with_description(
         root: &Path,
         description: &Description,
         options: &OpenOptions,
@@ -292,7 +292,8 @@ pub(super) fn texts_of(
 fn text_of(contents: &PackageContents, path: &str, options: &OpenOptions) -> Result<Bytes> {
     let limits = options.limits();
     let hash = contents.file(path).and_then(|file| file.sha256).unwrap_or_default();
-    let urls = contents.links.urls.iter().find(|(of, _)| *of == hash).map(|(_, urls)| &urls[..]);
+    let urls =
+        contents.links.urls.iter().find(|(other, _)| *other == hash).map(|(_, urls)| &urls[..]);
     match &options.fetching.0 {
         Some(fetcher) => {
             let path = fetcher.fetch(hash, urls.unwrap_or_default(), limits.text_len)?;

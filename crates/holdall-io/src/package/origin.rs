@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// A shared source.
 pub type Source = Arc<dyn ByteSource>;
 
-/// The kind of place that a package was opened from.
+/// The kind of location that a package was opened from.
 pub enum Origin {
     /// A zip.
     Zip {
@@ -65,7 +65,7 @@ impl Stored {
         window.add(header.start, read_now(&**source, &[header])?.pop().debug_unwrap());
         let range = fetched(&**source, &mut window, |window| directory.data(entry, window))?;
         let (method, len, crc) = (entry.method(), entry.decoded_len(), entry.crc32());
-        let component = Component::of_bytes(range.into(), method.encoding(), len);
+        let component = Component::for_bytes(range.into(), method.encoding(), len);
         Ok(Stored { source: source.clone(), component, method, len, crc })
     }
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub struct FolderSink {
     target: PathBuf,
     /// The rule that is violated if the folder cannot be created at its target.
-    place: &'static Rule,
+    exists_rule: &'static Rule,
     overwrite: bool,
     part: Temporary,
     /// The lock, held while the folder is being filled.
@@ -29,11 +29,15 @@ impl FolderSink {
     /// Starts a folder that will be at `target`.
     ///
     /// # Errors
-    /// `place` if the target exists and `overwrite` is not set, or if it is not a folder; Io if its parent folder
+    /// `exists_rule` if the target exists and `overwrite` is not set, or if it is not a folder; Io if its parent folder
     /// cannot be written.
-    pub fn create(target: &Path, overwrite: bool, place: &'static Rule) -> Result<FolderSink> {
+    pub fn create(
+        target: &Path,
+        overwrite: bool,
+        exists_rule: &'static Rule,
+    ) -> Result<FolderSink> {
         super::check_local(target)?;
-        FolderSink::check(target, overwrite, place)?;
+        FolderSink::check(target, overwrite, exists_rule)?;
         let parent = folder(target);
         sweep(parent);
         let part = loop {
@@ -47,7 +51,7 @@ impl FolderSink {
         let (part, lock) = part;
         let part = Temporary::new(part);
         let mode = usual_mode(part.path()).map_err(|e| failed(e, target))?;
-        Ok(FolderSink { target: target.to_owned(), place, overwrite, part, lock, mode })
+        Ok(FolderSink { target: target.to_owned(), exists_rule, overwrite, part, lock, mode })
     }
 
     /// Returns the path of the folder to fill.
@@ -59,7 +63,7 @@ impl FolderSink {
     /// in the folder are as durable as their writer made them.
     ///
     /// # Errors
-    /// `place` if the target was created meanwhile; Io.
+    /// `exists_rule` if the target was created meanwhile; Io.
     pub fn finish(self, durability: Durability) -> Result<()> {
         let failed = |e| io(e, "publishing").in_source(self.target.display());
         if let Some(mode) = self.mode {
@@ -71,7 +75,7 @@ impl FolderSink {
             if self.target.symlink_metadata().is_err() {
                 std::fs::rename(self.part.path(), &self.target).map_err(failed)?;
             } else if !self.overwrite {
-                return Err(exists(&self.target, self.place));
+                return Err(exists(&self.target, self.exists_rule));
             } else {
                 replace(self.part.path(), &self.target).map_err(failed)?;
             }
@@ -89,18 +93,18 @@ impl FolderSink {
     ///
     /// # Errors
     /// As [`FolderSink::create`].
-    pub fn check(target: &Path, overwrite: bool, place: &'static Rule) -> Result<()> {
+    pub fn check(target: &Path, overwrite: bool, exists_rule: &'static Rule) -> Result<()> {
         match target.symlink_metadata() {
             Err(_) => match target.file_name() {
                 Some(_) => Ok(()),
-                None => Err(place
+                None => Err(exists_rule
                     .broken("this path cannot be that of a new folder")
                     .in_source(target.display())),
             },
-            Ok(_) if !overwrite => Err(exists(target, place)),
+            Ok(_) if !overwrite => Err(exists(target, exists_rule)),
             Ok(meta) if meta.is_dir() => Ok(()),
             Ok(_) => {
-                let e = place.broken("this is a file, and a folder does not replace it");
+                let e = exists_rule.broken("this is a file, and a folder does not replace it");
                 let e = e.with_hint("choose another path, or remove the file first");
                 Err(e.in_source(target.display()))
             }
@@ -109,8 +113,8 @@ impl FolderSink {
 }
 
 #[cold]
-fn exists(target: &Path, place: &'static Rule) -> Error {
-    place.broken("this exists already").in_source(target.display())
+fn exists(target: &Path, exists_rule: &'static Rule) -> Error {
+    exists_rule.broken("this exists already").in_source(target.display())
 }
 
 #[cold]

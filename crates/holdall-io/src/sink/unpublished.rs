@@ -224,8 +224,8 @@ fn without_group(mode: u32) -> u32 {
 fn link(file: &File, target: &Path, overwrite: bool) -> io::Result<()> {
     use rustix::fs::{AtFlags, CWD, linkat};
     use std::os::fd::AsRawFd;
-    let of = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let link_to = |name: &Path| linkat(CWD, &of, CWD, name, AtFlags::SYMLINK_FOLLOW);
+    let source = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let link_to = |name: &Path| linkat(CWD, &source, CWD, name, AtFlags::SYMLINK_FOLLOW);
     if !overwrite || !target.exists() {
         match link_to(target) {
             Err(rustix::io::Errno::EXIST) if overwrite => {}

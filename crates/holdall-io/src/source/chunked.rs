@@ -17,7 +17,7 @@ const BATCH: u64 = 8 << 20;
 
 /// A source of the decoded bytes of a [`Chunked`].
 pub(crate) struct ChunkedSource {
-    of: Arc<[Arc<dyn ByteSource>]>,
+    sources: Arc<[Arc<dyn ByteSource>]>,
     array: Arc<Chunked>,
     /// The cache, shared by all sources that [`ChunkedSource::over`] creates from this one.
     kept: Arc<Mutex<RecentChunks>>,
@@ -31,13 +31,13 @@ struct RecentChunks {
 }
 
 impl ChunkedSource {
-    pub(crate) fn new(of: Arc<[Arc<dyn ByteSource>]>, array: Arc<Chunked>) -> ChunkedSource {
-        ChunkedSource { of, array, kept: Arc::default() }
+    pub(crate) fn new(sources: Arc<[Arc<dyn ByteSource>]>, array: Arc<Chunked>) -> ChunkedSource {
+        ChunkedSource { sources, array, kept: Arc::default() }
     }
 
     /// Returns the same array over other sources of the same bytes. Both share the cache of decoded chunks.
-    pub(crate) fn over(&self, of: Arc<[Arc<dyn ByteSource>]>) -> ChunkedSource {
-        ChunkedSource { of, array: Arc::clone(&self.array), kept: Arc::clone(&self.kept) }
+    pub(crate) fn over(&self, sources: Arc<[Arc<dyn ByteSource>]>) -> ChunkedSource {
+        ChunkedSource { sources, array: Arc::clone(&self.array), kept: Arc::clone(&self.kept) }
     }
 
     /// Reads the bytes of each extent. Adjacent extents of one source are read in one call. An unknown source number
@@ -47,7 +47,7 @@ impl ChunkedSource {
         let mut out = Vec::with_capacity(extents.len());
         for same in extents.chunk_by(|a, b| a.source == b.source) {
             let ranges: Vec<Range<u64>> = same.iter().map(Extent::range).collect();
-            let source = self.of.get(same[0].source as usize).or(self.of.first());
+            let source = self.sources.get(same[0].source as usize).or(self.sources.first());
             let Some(source) = source else { return Err(outside(&ranges[0], 0)) };
             out.append(&mut source.read(&ranges)?);
         }
@@ -186,7 +186,7 @@ impl ByteSource for ChunkedSource {
     }
 
     fn read_hints(&self) -> ReadHints {
-        let hints = self.of.iter().map(|source| source.read_hints());
+        let hints = self.sources.iter().map(|source| source.read_hints());
         let mut hints = hints.max_by_key(|hints| hints.at_once).unwrap_or(ReadHints::MEMORY);
         hints.access = Access::Copied;
         hints

@@ -90,7 +90,7 @@ impl QuicSource {
             |(), (ranges, out)| {
                 self.remote.fetch(ranges, &self.urgency, |piece| {
                     let end = piece.at as usize + piece.bytes.len();
-                    out[piece.of][piece.at as usize..end].copy_from_slice(piece.bytes);
+                    out[piece.range_index][piece.at as usize..end].copy_from_slice(piece.bytes);
                     Ok(())
                 })
             },

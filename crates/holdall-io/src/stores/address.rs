@@ -59,7 +59,7 @@ impl Address {
             return Err(ADDRESS.broken(format!("unknown scheme in `{}`", shown(text).shown())));
         };
         let address = match kind {
-            Kind::Hub => hub(rest)?,
+            Kind::Hub => parse_hub(rest)?,
             _ => {
                 let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
                 let (bucket, detail) = match (kind, bucket.split_once('@')) {
@@ -69,10 +69,10 @@ impl Address {
                 Address { kind, bucket: bucket.to_owned(), detail, key: key.to_owned() }
             }
         };
-        let fine = |c: char| c.is_ascii_alphanumeric() || ".-_$".contains(c);
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || ".-_$".contains(c);
         for part in address.bucket.split('/').chain(address.detail.as_deref()) {
             let is_revision = kind == Kind::Hub && Some(part) == address.detail.as_deref();
-            if part.is_empty() || !part.chars().all(|c| fine(c) || is_revision && c == '/') {
+            if part.is_empty() || !part.chars().all(|c| is_allowed(c) || is_revision && c == '/') {
                 let e = "the bucket name is empty, or has other characters than letters, digits, `.`, `-` and `_`";
                 return Err(ADDRESS.broken(e));
             }
@@ -95,7 +95,7 @@ impl Address {
 }
 
 /// Parses owner, name, revision and path of an address on the hub.
-fn hub(rest: &str) -> Result<Address> {
+fn parse_hub(rest: &str) -> Result<Address> {
     let is_kind = |part: &&str| matches!(*part, "datasets" | "spaces" | "models");
     let mut parts = rest.splitn(2, '/');
     let kind = parts.next().filter(is_kind);
@@ -156,21 +156,21 @@ mod tests {
             let a = Address::parse(text).unwrap();
             (a.bucket, a.detail.unwrap_or_default(), a.key)
         };
-        let of = |a: &str, b: &str, c: &str| (a.to_owned(), b.to_owned(), c.to_owned());
-        assert_eq!(parts("S3://my.bucket/a b/ü#?.zt"), of("my.bucket", "", "a b/ü#?.zt"));
-        assert_eq!(parts("gcs://b"), of("b", "", ""));
-        assert_eq!(parts("az://c/k"), of("c", "", "k"));
+        let expected = |a: &str, b: &str, c: &str| (a.to_owned(), b.to_owned(), c.to_owned());
+        assert_eq!(parts("S3://my.bucket/a b/ü#?.zt"), expected("my.bucket", "", "a b/ü#?.zt"));
+        assert_eq!(parts("gcs://b"), expected("b", "", ""));
+        assert_eq!(parts("az://c/k"), expected("c", "", "k"));
         let host = "acc.dfs.core.windows.net";
-        assert_eq!(parts(&format!("abfss://c@{host}/k/l")), of("c", host, "k/l"));
-        assert_eq!(parts("hf://o/n@refs%2Fpr%2F1/a/b"), of("o/n", "refs/pr/1", "a/b"));
-        assert_eq!(parts("hf://datasets/o/n/a"), of("datasets/o/n", "", "a"));
-        assert_eq!(parts("hf://o/n"), of("o/n", "", ""));
+        assert_eq!(parts(&format!("abfss://c@{host}/k/l")), expected("c", host, "k/l"));
+        assert_eq!(parts("hf://o/n@refs%2Fpr%2F1/a/b"), expected("o/n", "refs/pr/1", "a/b"));
+        assert_eq!(parts("hf://datasets/o/n/a"), expected("datasets/o/n", "", "a"));
+        assert_eq!(parts("hf://o/n"), expected("o/n", "", ""));
         let text = "hf://o/n@refs%2Fpr%2F1/a/b";
         assert_eq!(Address::parse(text).unwrap().to_string(), text);
     }
 
     #[test]
-    fn what_is_none_is_refused_and_shows_no_secret() {
+    fn invalid_addresses_are_refused_without_showing_secrets() {
         for text in [
             "s3://",
             "s3:///k",

@@ -49,10 +49,10 @@ impl Azure {
                 e.with_hint("set `AZURE_STORAGE_ACCOUNT_NAME`, or the option `account_name`")
             );
         };
-        let said = options.find("endpoint_url", &["AZURE_STORAGE_ENDPOINT"]);
+        let url = options.find("endpoint_url", &["AZURE_STORAGE_ENDPOINT"]);
         let suffix = part("endpointsuffix").unwrap_or_else(|| "core.windows.net".to_owned());
-        let place = said.or_else(|| part("blobendpoint"));
-        let place = place.unwrap_or_else(|| format!("https://{account}.blob.{suffix}"));
+        let url = url.or_else(|| part("blobendpoint"));
+        let url = url.unwrap_or_else(|| format!("https://{account}.blob.{suffix}"));
         let is_anonymous = options.is_anonymous();
         let key = options.find("account_key", &["AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY"]);
         let key = key.or_else(|| part("accountkey")).filter(|_| !is_anonymous);
@@ -65,7 +65,7 @@ impl Azure {
         Ok(Azure {
             container: address.bucket.clone(),
             account,
-            endpoint: endpoint(&place)?,
+            endpoint: endpoint(&url)?,
             options: options.clone(),
             policy: policy.clone(),
             key: key.transpose()?,
@@ -96,7 +96,7 @@ impl Azure {
             let secret = options.find("client_secret", &["AZURE_CLIENT_SECRET"]);
             if let Some(secret) = secret {
                 form.push_str(&format!("&client_secret={}", encoded(&secret, false)));
-                return self.of_form(tenant, &form);
+                return self.token_from_form(tenant, &form);
             }
             if let Some(path) = options.env("AZURE_FEDERATED_TOKEN_FILE") {
                 let text = std::fs::read_to_string(path);
@@ -108,20 +108,20 @@ impl Azure {
                     encoded(kind, false),
                     encoded(text.trim(), false)
                 ));
-                return self.of_form(tenant, &form);
+                return self.token_from_form(tenant, &form);
             }
         }
-        Ok(self.of_machine(client.as_deref()).unwrap_or_else(|| Expiring::always(None)))
+        Ok(self.machine_token(client.as_deref()).unwrap_or_else(|| Expiring::always(None)))
     }
 
-    fn of_form(&self, tenant: &str, form: &str) -> Result<Expiring<Option<String>>> {
+    fn token_from_form(&self, tenant: &str, form: &str) -> Result<Expiring<Option<String>>> {
         let host = self.options.env("AZURE_AUTHORITY_HOST");
         let host = host.unwrap_or_else(|| "https://login.microsoftonline.com".to_owned());
         let path = format!("/{}/oauth2/v2.0/token", encoded(tenant, false));
         token(&post_form(&Client::new(&self.policy), &endpoint(&host)?.with_target(path), form)?)
     }
 
-    fn of_machine(&self, client: Option<&str>) -> Option<Expiring<Option<String>>> {
+    fn machine_token(&self, client: Option<&str>) -> Option<Expiring<Option<String>>> {
         if !self.options.asks_machine() {
             return None;
         }
@@ -205,7 +205,7 @@ impl Store for Azure {
     }
 
     fn read_page(&self, _: &Answer, body: &[u8]) -> Result<Page> {
-        listing::of_azure(body)
+        listing::parse_azure(body)
     }
 
     /// Uploads in one request, or in blocks that a final list combines. Azure removes unlisted blocks after a week.

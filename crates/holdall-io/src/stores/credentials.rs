@@ -43,7 +43,7 @@ pub(super) fn find(
         if let (Some(file), Some(role)) = (env("AWS_WEB_IDENTITY_TOKEN_FILE"), env("AWS_ROLE_ARN"))
         {
             let session = session(options);
-            return of_web_identity(options, policy, region, &file, (&role, &session));
+            return web_identity_keys(options, policy, region, &file, (&role, &session));
         }
     }
     if let Some(found) = profiles::keys(options, policy, region)? {
@@ -53,18 +53,18 @@ pub(super) fn find(
         return Err(PROFILE.broken("the profile has no credentials"));
     }
     if options.asks_machine()
-        && let Some(found) = of_container(options)?
+        && let Some(found) = container_keys(options)?
     {
         return Ok(found);
     }
-    if let Some(found) = of_machine(options) {
+    if let Some(found) = machine_keys(options) {
         return Ok(found);
     }
     Ok(Expiring::always(FoundKeys::None))
 }
 
 /// Exchanges the token of a web identity, as clusters provide it, for keys of a role. `session` is the session name.
-pub(super) fn of_web_identity(
+pub(super) fn web_identity_keys(
     options: &StoreOptions,
     policy: &Policy,
     region: &str,
@@ -92,9 +92,9 @@ pub(super) fn session(options: &StoreOptions) -> String {
 
 /// Returns the URL of the security token service (STS), which issues keys for roles.
 pub(super) fn token_service(options: &StoreOptions, region: &str) -> Result<Url> {
-    let place = options.env("AWS_ENDPOINT_URL_STS");
-    let place = place.unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com"));
-    Ok(super::options::endpoint(&place)?.with_target("/"))
+    let endpoint = options.env("AWS_ENDPOINT_URL_STS");
+    let endpoint = endpoint.unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com"));
+    Ok(super::options::endpoint(&endpoint)?.with_target("/"))
 }
 
 /// Parses the keys in a response of the security token service.
@@ -142,7 +142,7 @@ pub(super) fn machine() -> Client {
     Client::new(&policy)
 }
 
-pub(super) fn of_container(options: &StoreOptions) -> Result<Option<Expiring<FoundKeys>>> {
+pub(super) fn container_keys(options: &StoreOptions) -> Result<Option<Expiring<FoundKeys>>> {
     let url = match options.env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") {
         Some(path) if path.starts_with('/') => format!("http://169.254.170.2{path}"),
         _ => match options.env("AWS_CONTAINER_CREDENTIALS_FULL_URI") {
@@ -166,12 +166,12 @@ pub(super) fn of_container(options: &StoreOptions) -> Result<Option<Expiring<Fou
     if let Some(token) = token {
         request = request.with("authorization", token.trim());
     }
-    of_json(&fetch_credentials(&machine(), &request)?).map(Some)
+    parse_keys(&fetch_credentials(&machine(), &request)?).map(Some)
 }
 
 /// Returns the keys of the machine's role, from version 2 of its metadata service. Returns `None` if there is no such
 /// service or it may not be used.
-pub(super) fn of_machine(options: &StoreOptions) -> Option<Expiring<FoundKeys>> {
+pub(super) fn machine_keys(options: &StoreOptions) -> Option<Expiring<FoundKeys>> {
     let is_off =
         options.env("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("true"));
     if is_off || !options.asks_machine() {
@@ -191,10 +191,10 @@ pub(super) fn of_machine(options: &StoreOptions) -> Option<Expiring<FoundKeys>> 
     let roles = String::from_utf8(ask("meta-data/iam/security-credentials/")?).ok()?;
     let role = roles.lines().next().filter(|role| !role.is_empty())?;
     let role = encoded(role, false);
-    of_json(&ask(&format!("meta-data/iam/security-credentials/{role}"))?).ok()
+    parse_keys(&ask(&format!("meta-data/iam/security-credentials/{role}"))?).ok()
 }
 
-fn of_json(body: &[u8]) -> Result<Expiring<FoundKeys>> {
+fn parse_keys(body: &[u8]) -> Result<Expiring<FoundKeys>> {
     let all = super::fields(body)?;
     let get = |name: &str| all.get(name).cloned();
     let until = get("Expiration").as_deref().and_then(moment);
@@ -237,16 +237,16 @@ mod tests {
         let with = |more: &[(&str, &str)]| {
             StoreOptions::alone().in_environment(&[&files[..], more].concat())
         };
-        let of = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
+        let pair = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
         assert_eq!(keys(&StoreOptions::alone()), None);
-        assert_eq!(keys(&with(&[])), of("D", ""));
-        assert_eq!(keys(&with(&[("AWS_PROFILE", "other")])), of("O", "T"));
+        assert_eq!(keys(&with(&[])), pair("D", ""));
+        assert_eq!(keys(&with(&[("AWS_PROFILE", "other")])), pair("O", "T"));
         let env = [("AWS_ACCESS_KEY_ID", "E"), ("AWS_SECRET_ACCESS_KEY", "e")];
-        assert_eq!(keys(&with(&env)), of("E", ""));
-        assert_eq!(keys(&with(&env).with("profile", "other").unwrap()), of("O", "T"));
-        let said = with(&env).with("key", "S").unwrap().with("secret", "s").unwrap();
-        assert_eq!(keys(&said), of("S", ""));
-        assert_eq!(keys(&said.with("anon", "True").unwrap()), None);
+        assert_eq!(keys(&with(&env)), pair("E", ""));
+        assert_eq!(keys(&with(&env).with("profile", "other").unwrap()), pair("O", "T"));
+        let options = with(&env).with("key", "S").unwrap().with("secret", "s").unwrap();
+        assert_eq!(keys(&options), pair("S", ""));
+        assert_eq!(keys(&options.with("anon", "True").unwrap()), None);
         let of_profile = profiles::profile(&with(&[("AWS_PROFILE", "other")])).unwrap().unwrap();
         assert_eq!(of_profile["region"], "eu-west-1");
         for name in ["none", "sso"] {

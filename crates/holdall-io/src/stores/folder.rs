@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn what_opens_a_model_is_last() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |names: &[&str]| {
+        let select = |names: &[&str]| {
             for name in names {
                 std::fs::write(folder.path().join(name), b"").unwrap();
             }
@@ -194,10 +194,10 @@ mod tests {
         };
         let shards =
             ["model-00002-of-00003.gguf", "model-00003-of-00003.gguf", "model-00001-of-00003.gguf"];
-        assert_eq!(of(&["model-00001-of-00003.gguf", shards[0], shards[1]]), shards);
+        assert_eq!(select(&["model-00001-of-00003.gguf", shards[0], shards[1]]), shards);
         let index = "model.safetensors.index.json";
         let first = "model-00001-of-00002.safetensors";
-        assert_eq!(of(&[index, "x", first, "zz"]), [first, "x", "zz", index]);
+        assert_eq!(select(&[index, "x", first, "zz"]), [first, "x", "zz", index]);
         std::fs::create_dir(folder.path().join("inner")).unwrap();
         assert_eq!(files(folder.path()).unwrap_err().code(), "shards/place");
         for (name, is) in [

@@ -37,13 +37,13 @@ impl Google {
         options: &StoreOptions,
         policy: &Policy,
     ) -> Result<Google> {
-        let place = options.find("endpoint_url", &["STORAGE_EMULATOR_HOST"]);
-        let place = place.unwrap_or_else(|| "https://storage.googleapis.com".to_owned());
+        let url = options.find("endpoint_url", &["STORAGE_EMULATOR_HOST"]);
+        let url = url.unwrap_or_else(|| "https://storage.googleapis.com".to_owned());
         Ok(Google {
             bucket: address.bucket.clone(),
             options: options.clone(),
             policy: policy.clone(),
-            endpoint: endpoint(&place)?,
+            endpoint: endpoint(&url)?,
             token: Held::default(),
         })
     }
@@ -57,12 +57,12 @@ impl Google {
     fn find(&self) -> Result<Expiring<Option<String>>> {
         let options = &self.options;
         let is_emulator = options.env("STORAGE_EMULATOR_HOST").is_some();
-        let said = options.get("token");
-        if options.is_anonymous() || said == Some("anon") || is_emulator && said.is_none() {
+        let token = options.get("token");
+        if options.is_anonymous() || token == Some("anon") || is_emulator && token.is_none() {
             return Ok(Expiring::always(None));
         }
         let asked = ["google_default", "cache", "cloud"];
-        let file = match said.filter(|said| !asked.contains(said)) {
+        let file = match token.filter(|token| !asked.contains(token)) {
             Some(text) if text.trim_start().starts_with('{') => Some(text.as_bytes().to_vec()),
             Some(path) if path.ends_with(".json") => Some(read(path)?),
             Some(token) => return Ok(Expiring::always(Some(token.to_owned()))),
@@ -79,18 +79,18 @@ impl Google {
             }
         };
         if let Some(file) = file {
-            return self.of_file(&fields(&file)?);
+            return self.token_from_file(&fields(&file)?);
         }
-        Ok(of_machine(options).unwrap_or_else(|| Expiring::always(None)))
+        Ok(machine_token(options).unwrap_or_else(|| Expiring::always(None)))
     }
 
     /// Requests a token for the credentials in a file.
-    fn of_file(&self, file: &BTreeMap<String, String>) -> Result<Expiring<Option<String>>> {
+    fn token_from_file(&self, file: &BTreeMap<String, String>) -> Result<Expiring<Option<String>>> {
         let get = |name: &str| {
             let text = file.get(name).map(String::as_str);
             text.ok_or_else(|| PROFILE.broken(format!("the credentials file has no `{name}`")))
         };
-        let place = file.get("token_uri").map_or(TOKENS, String::as_str);
+        let endpoint = file.get("token_uri").map_or(TOKENS, String::as_str);
         let form = match get("type")? {
             "authorized_user" => format!(
                 "grant_type=refresh_token&client_id={}&client_secret={}&refresh_token={}",
@@ -100,7 +100,7 @@ impl Google {
             ),
             "service_account" => {
                 let now = SystemTime::now();
-                let claim = claim(get("client_email")?, place, now);
+                let claim = claim(get("client_email")?, endpoint, now);
                 format!(
                     "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion={}",
                     signed(&claim, get("private_key")?)?
@@ -113,7 +113,8 @@ impl Google {
                 ));
             }
         };
-        let url = Url::parse(place).map_err(|e| e.within("`token_uri` in the credentials file"))?;
+        let url =
+            Url::parse(endpoint).map_err(|e| e.within("`token_uri` in the credentials file"))?;
         token(&post_form(&Client::new(&self.policy), &url, &form)?)
     }
 }
@@ -134,7 +135,7 @@ pub(super) fn token(body: &[u8]) -> Result<Expiring<Option<String>>> {
     }
 }
 
-fn of_machine(options: &StoreOptions) -> Option<Expiring<Option<String>>> {
+fn machine_token(options: &StoreOptions) -> Option<Expiring<Option<String>>> {
     if !options.asks_machine() {
         return None;
     }
@@ -208,7 +209,7 @@ impl Store for Google {
     }
 
     fn read_page(&self, _: &Answer, body: &[u8]) -> Result<Page> {
-        listing::of_s3(body)
+        listing::parse_s3(body)
     }
 
     /// Uploads in one request, or in a resumable session. Unlike a multipart upload as in S3, a session can be limited
@@ -226,14 +227,15 @@ impl Store for Google {
         let begun =
             HttpRequest::new("POST", upload.url.clone(), b"").with("x-goog-resumable", "start");
         let answer = upload.send(&upload.only_new("x-goog-if-generation-match", "0", begun))?;
-        let place = answer.header("location").map(|place| upload.url.join(place)).transpose()?;
-        let place = place.filter(|place| place.has_same_origin(&self.endpoint));
-        let Some(place) = place else {
+        let location =
+            answer.header("location").map(|location| upload.url.join(location)).transpose()?;
+        let location = location.filter(|location| location.has_same_origin(&self.endpoint));
+        let Some(location) = location else {
             return Err(ANSWER.broken("the response has no upload session"));
         };
         let done = upload.in_order(|from, bytes| {
             let (end, len) = (from + bytes.len() as u64, upload.len);
-            let request = HttpRequest::new("PUT", place.clone(), bytes)
+            let request = HttpRequest::new("PUT", location.clone(), bytes)
                 .with("content-range", format!("bytes {from}-{}/{len}", end - 1));
             let answer = upload.send(&request)?;
             match (answer.status == 308) == (end < len) {
@@ -246,7 +248,7 @@ impl Store for Google {
         });
         if done.is_err() {
             // This error is ignored, because the first one matters more.
-            let _ = upload.client.send(&HttpRequest::new("DELETE", place, b""));
+            let _ = upload.client.send(&HttpRequest::new("DELETE", location, b""));
         }
         done
     }

@@ -27,14 +27,14 @@ const CREDENTIALS_HINT: &str = "set `HF_TOKEN`, or log in with `hf auth login`";
 
 impl Hub {
     pub(super) fn new(address: &Address, options: &StoreOptions, _: &Policy) -> Result<Hub> {
-        let place = options.find("endpoint_url", &["HF_ENDPOINT"]);
-        let place = place.unwrap_or_else(|| "https://huggingface.co".to_owned());
+        let url = options.find("endpoint_url", &["HF_ENDPOINT"]);
+        let url = url.unwrap_or_else(|| "https://huggingface.co".to_owned());
         let token = options.find("token", &["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"]);
         let token = token.or_else(|| stored(options)).filter(|_| !options.is_anonymous());
         Ok(Hub {
             repository: address.bucket.clone(),
             revision: address.detail.clone().unwrap_or_else(|| "main".to_owned()),
-            endpoint: endpoint(&place)?,
+            endpoint: endpoint(&url)?,
             token: token.map(|token| token.trim().to_owned()),
             commit: OnceLock::new(),
         })
@@ -84,7 +84,7 @@ impl Service for Hub {
         Ok(true)
     }
 
-    fn heard(&self, answer: &Answer) -> Option<Url> {
+    fn redirect(&self, answer: &Answer) -> Option<Url> {
         let commit = answer.header("x-repo-commit")?;
         if commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit()) {
             self.commit.get_or_init(|| commit.to_owned());
@@ -124,7 +124,7 @@ impl Store for Hub {
         // `<https://…?cursor=…>; rel="next"`
         let link = answer.header("link").and_then(|link| link.split_once('<')?.1.split_once('>'));
         let next = link.filter(|(_, rest)| rest.contains("next")).map(|(next, _)| next.to_owned());
-        Ok(Page { objects: listing::of_hub(body)?, next })
+        Ok(Page { objects: listing::parse_hub_listing(body)?, next })
     }
 
     fn check_writable(&self) -> Result<()> {

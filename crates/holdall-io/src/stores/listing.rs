@@ -24,16 +24,16 @@ pub(super) struct Page {
 }
 
 /// Parses a page of `ListObjectsV2`, as S3 and Google Cloud Storage return it.
-pub(super) fn of_s3(body: &[u8]) -> Result<Page> {
-    of_xml(body, ["Contents", "Key", "Size", "NextContinuationToken"])
+pub(super) fn parse_s3(body: &[u8]) -> Result<Page> {
+    parse_xml(body, ["Contents", "Key", "Size", "NextContinuationToken"])
 }
 
 /// Parses a page of `List Blobs`, as Azure returns it.
-pub(super) fn of_azure(body: &[u8]) -> Result<Page> {
-    of_xml(body, ["Blob", "Name", "Content-Length", "NextMarker"])
+pub(super) fn parse_azure(body: &[u8]) -> Result<Page> {
+    parse_xml(body, ["Blob", "Name", "Content-Length", "NextMarker"])
 }
 
-fn of_xml(body: &[u8], [object, key, size, next]: [&str; 4]) -> Result<Page> {
+fn parse_xml(body: &[u8], [object, key, size, next]: [&str; 4]) -> Result<Page> {
     let mut page = Page::default();
     let (mut name, mut len) = (None, None);
     xml::read(body, |path, text| match (path, text) {
@@ -51,7 +51,7 @@ fn of_xml(body: &[u8], [object, key, size, next]: [&str; 4]) -> Result<Page> {
 }
 
 /// Parses the file tree of a repository on the Hugging Face hub.
-pub(super) fn of_hub(body: &[u8]) -> Result<Vec<(String, u64)>> {
+pub(super) fn parse_hub_listing(body: &[u8]) -> Result<Vec<(String, u64)>> {
     tree(body).map_err(|e| ANSWER.broken("cannot parse the file list of the repository").because(e))
 }
 

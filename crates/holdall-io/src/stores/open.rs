@@ -54,9 +54,9 @@ impl Stores {
     }
 
     pub(super) fn store(&self, address: &Address, policy: &Policy) -> Result<Arc<dyn Store>> {
-        let place = address.bucket_address();
+        let bucket = address.bucket_address();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = open.get(&place) {
+        if let Some(found) = open.get(&bucket) {
             return Ok(Arc::clone(found));
         }
         let options = &self.options;
@@ -66,7 +66,7 @@ impl Stores {
             Kind::Azure => Arc::new(Azure::new(address, options, policy)?),
             Kind::Hub => Arc::new(Hub::new(address, options, policy)?),
         };
-        open.insert(place, Arc::clone(&made));
+        open.insert(bucket, Arc::clone(&made));
         Ok(made)
     }
 

@@ -126,8 +126,8 @@ impl fmt::Debug for StoreOptions {
 /// Parses an endpoint, and removes trailing slashes.
 pub(super) fn endpoint(text: &str) -> Result<Url> {
     let whole = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
-    let place = |e: holdall_core::Error| e.within("the endpoint");
-    let url = Url::parse(&whole).map_err(place)?;
+    let in_context = |e: holdall_core::Error| e.within("the endpoint");
+    let url = Url::parse(&whole).map_err(in_context)?;
     let path = url.path().trim_end_matches('/').to_owned();
     Ok(url.with_target(path))
 }

@@ -1,8 +1,8 @@
 //! Profiles of Amazon's tools: keys, roles to assume, single sign-on.
 
 use super::credentials::{
-    FoundKeys, fetch_credentials, given, of_container, of_machine, of_web_identity, refused,
-    session, token_service,
+    FoundKeys, container_keys, fetch_credentials, given, machine_keys, refused, session,
+    token_service, web_identity_keys,
 };
 use super::options::{StoreOptions, endpoint};
 use super::rules::{CREDENTIALS, PROFILE};
@@ -45,7 +45,7 @@ pub(super) fn keys(
 /// [`PROFILE`] if the selected profile does not exist.
 pub(super) fn profile(options: &StoreOptions) -> Result<Option<Profile>> {
     let named = options.find("profile", &["AWS_PROFILE"]);
-    let all = of_name(options, named.as_deref().unwrap_or("default"));
+    let all = find_profile(options, named.as_deref().unwrap_or("default"));
     match (all.is_empty(), named) {
         (true, Some(name)) => Err(nowhere(&name)),
         (true, None) => Ok(None),
@@ -60,7 +60,7 @@ fn nowhere(name: &str) -> Error {
 }
 
 /// Returns the settings that the user's files have under a name. Empty if the files do not have the name.
-fn of_name(options: &StoreOptions, name: &str) -> Profile {
+fn find_profile(options: &StoreOptions, name: &str) -> Profile {
     let config = file(options, "AWS_CONFIG_FILE", ".aws/config");
     let mut all = section(&config, &format!("profile {name}"));
     if name == "default" || all.is_empty() {
@@ -109,7 +109,7 @@ impl KeyLookup<'_> {
         name: &str,
         dependents: &mut Vec<String>,
     ) -> Result<Option<Expiring<FoundKeys>>> {
-        let profile = of_name(self.options, name);
+        let profile = find_profile(self.options, name);
         if profile.is_empty() {
             return Err(nowhere(name));
         }
@@ -125,7 +125,8 @@ impl KeyLookup<'_> {
             let region = get("region").unwrap_or(self.region);
             if let Some(file) = get("web_identity_token_file") {
                 let as_whom = (role, &*self.session(&profile));
-                return of_web_identity(self.options, self.policy, region, file, as_whom).map(Some);
+                return web_identity_keys(self.options, self.policy, region, file, as_whom)
+                    .map(Some);
             }
             if get("mfa_serial").is_some() {
                 return Err(unknown("mfa_serial"));
@@ -143,7 +144,7 @@ impl KeyLookup<'_> {
                     )));
                 }
                 (Some(from), _) => self.resolve(from, dependents)?,
-                (None, Some(from)) => self.of_source(from)?,
+                (None, Some(from)) => self.source_keys(from)?,
                 (None, None) => None,
             };
             return match keys.map(|fresh| fresh.value) {
@@ -165,7 +166,7 @@ impl KeyLookup<'_> {
     }
 
     /// Returns the keys from the place that `credential_source` names.
-    fn of_source(&self, from: &str) -> Result<Option<Expiring<FoundKeys>>> {
+    fn source_keys(&self, from: &str) -> Result<Option<Expiring<FoundKeys>>> {
         let env = |name: &str| self.options.env(name);
         match from {
             "Environment" => Ok(env("AWS_ACCESS_KEY_ID").zip(env("AWS_SECRET_ACCESS_KEY")).map(
@@ -173,8 +174,8 @@ impl KeyLookup<'_> {
                     Expiring::always(FoundKeys::new(id, secret, env("AWS_SESSION_TOKEN")))
                 },
             )),
-            "EcsContainer" => of_container(self.options),
-            "Ec2InstanceMetadata" => Ok(of_machine(self.options)),
+            "EcsContainer" => container_keys(self.options),
+            "Ec2InstanceMetadata" => Ok(machine_keys(self.options)),
             _ => Ok(None),
         }
     }
@@ -249,11 +250,11 @@ impl KeyLookup<'_> {
         let token =
             kept.get("accessToken").filter(|_| until.is_none_or(|at| SystemTime::now() < at));
         let token = token.ok_or_else(|| sign_on("the sign-in with the profile has expired"))?;
-        let place = options.env("AWS_ENDPOINT_URL_SSO");
-        let place = place.unwrap_or_else(|| format!("https://portal.sso.{region}.amazonaws.com"));
+        let base = options.env("AWS_ENDPOINT_URL_SSO");
+        let base = base.unwrap_or_else(|| format!("https://portal.sso.{region}.amazonaws.com"));
         let (account, role) = (encoded(&account, false), encoded(&role, false));
         let target = format!("/federation/credentials?account_id={account}&role_name={role}");
-        let url = endpoint(&place)?.with_target(target);
+        let url = endpoint(&base)?.with_target(target);
         let request =
             HttpRequest::new("GET", url, b"").with("x-amz-sso_bearer_token", token.as_str());
         let body = fetch_credentials(&Client::new(self.policy), &request)
@@ -290,7 +291,7 @@ mod tests {
     /// A server that sends these responses one after the other, and returns the requests that it got.
     fn service(answers: Vec<String>) -> (String, std::thread::JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let place = format!("http://{}", listener.local_addr().unwrap());
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let asked = std::thread::spawn(move || {
             let mut asked = Vec::new();
             for answer in answers {
@@ -316,7 +317,7 @@ mod tests {
             }
             asked
         });
-        (place, asked)
+        (endpoint, asked)
     }
 
     /// Returns the keys of a profile, with these texts in the profile files.
@@ -354,8 +355,8 @@ mod tests {
         let config = "[default]\naws_access_key_id = D\naws_secret_access_key = d\n\
             [profile one]\nrole_arn = arn:one\nsource_profile = default\nexternal_id = e/x\n\
             [profile two]\nrole_arn = arn:two\nsource_profile = one\nrole_session_name = me\n";
-        let (place, asked) = service(vec![keys_of("ONE"), keys_of("TWO")]);
-        let more = [("AWS_ENDPOINT_URL_STS", place.as_str())];
+        let (endpoint, asked) = service(vec![keys_of("ONE"), keys_of("TWO")]);
+        let more = [("AWS_ENDPOINT_URL_STS", endpoint.as_str())];
         assert_eq!(found(config, "two", &more).unwrap(), ("TWO".to_owned(), "t".to_owned()));
         let asked = asked.join().unwrap();
         assert!(asked[0].contains("RoleArn=arn%3Aone&RoleSessionName=holdall&ExternalId=e%2Fx"));
@@ -364,9 +365,9 @@ mod tests {
         assert!(asked[1].contains("Credential=ONE/") && asked[1].contains("security-token: t"));
         // From the environment.
         let config = "[profile env]\nrole_arn = arn:env\ncredential_source = Environment\n";
-        let (place, asked) = service(vec![keys_of("ENV")]);
+        let (endpoint, asked) = service(vec![keys_of("ENV")]);
         let more = [
-            ("AWS_ENDPOINT_URL_STS", place.as_str()),
+            ("AWS_ENDPOINT_URL_STS", endpoint.as_str()),
             ("AWS_ACCESS_KEY_ID", "E"),
             ("AWS_SECRET_ACCESS_KEY", "e"),
         ];
@@ -384,19 +385,19 @@ mod tests {
             "[profile named]\nrole_arn = arn:w\nweb_identity_token_file = {token}\nrole_session_name = my job\n\
              [profile other]\nrole_arn = arn:w\nweb_identity_token_file = {token}\n"
         );
-        let (place, asked) = service(vec![keys_of("N"), keys_of("O"), keys_of("P")]);
+        let (endpoint, asked) = service(vec![keys_of("N"), keys_of("O"), keys_of("P")]);
         let of_env = ("AWS_ROLE_SESSION_NAME", "env");
-        let place = ("AWS_ENDPOINT_URL_STS", place.as_str());
+        let endpoint = ("AWS_ENDPOINT_URL_STS", endpoint.as_str());
         // The profile takes precedence over the environment.
-        assert_eq!(found(&config, "named", &[place, of_env]).unwrap().0, "N");
-        assert_eq!(found(&config, "other", &[place, of_env]).unwrap().0, "O");
-        assert_eq!(found(&config, "other", &[place]).unwrap().0, "P");
+        assert_eq!(found(&config, "named", &[endpoint, of_env]).unwrap().0, "N");
+        assert_eq!(found(&config, "other", &[endpoint, of_env]).unwrap().0, "O");
+        assert_eq!(found(&config, "other", &[endpoint]).unwrap().0, "P");
         let names = ["my%20job", "env", "holdall"];
         for (asked, name) in asked.join().unwrap().iter().zip(names) {
-            let said = format!(
+            let message = format!(
                 "AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn%3Aw&RoleSessionName={name}&WebIdentityToken=a.b%2Bc"
             );
-            assert!(asked.contains(&said), "{asked}");
+            assert!(asked.contains(&message), "{asked}");
         }
     }
 
@@ -407,16 +408,16 @@ mod tests {
             [profile none]\nsso_account_id = 1\nsso_role_name = r\nsso_region = x\nsso_start_url = https://none\n\
             [profile old]\nsso_account_id = 1\nsso_role_name = r\nsso_region = x\nsso_start_url = https://old\n";
         let answer = r#"{"roleCredentials":{"accessKeyId":"S","secretAccessKey":"s","sessionToken":"t","expiration":32503680000000}}"#;
-        let (place, asked) = service(vec![answer.to_owned()]);
-        let more = [("AWS_ENDPOINT_URL_SSO", place.as_str())];
+        let (endpoint, asked) = service(vec![answer.to_owned()]);
+        let more = [("AWS_ENDPOINT_URL_SSO", endpoint.as_str())];
         assert_eq!(found(config, "s", &more).unwrap(), ("S".to_owned(), "t".to_owned()));
         let asked = asked.join().unwrap();
         assert!(asked[0].starts_with("GET /federation/credentials?account_id=12&role_name=r%20r "));
         assert!(asked[0].contains("x-amz-sso_bearer_token: hunter2"));
-        for (name, said) in [("none", "not signed in"), ("old", "has expired")] {
+        for (name, message) in [("none", "not signed in"), ("old", "has expired")] {
             let e = found(config, name, &[]).unwrap_err();
             assert_eq!(e.code(), "stores/credentials", "{e}");
-            assert!(e.message().contains(said), "{e}");
+            assert!(e.message().contains(message), "{e}");
             assert!(e.hint().unwrap().contains("aws sso login"), "{e}");
         }
     }
@@ -430,7 +431,7 @@ mod tests {
             [profile e]\nrole_arn = x\nmfa_serial = m\nsource_profile = k\n\
             [profile f]\ncredential_process = rm -rf /\n\
             [profile k]\naws_access_key_id = K\naws_secret_access_key = k\n";
-        for (name, said) in [
+        for (name, message) in [
             ("a", "is its own source"),
             ("c", "no profile `gone`"),
             ("d", "no keys are given"),
@@ -439,7 +440,7 @@ mod tests {
         ] {
             let e = found(config, name, &[]).unwrap_err();
             assert_eq!(e.code(), "stores/profile", "{e}");
-            assert!(e.message().contains(said), "{name}: {e}");
+            assert!(e.message().contains(message), "{name}: {e}");
             let is_by_hand = ["e", "f"].contains(&name);
             assert_eq!(e.hint().is_some_and(|h| h.contains("export-credentials")), is_by_hand);
         }

@@ -29,14 +29,14 @@ impl S3 {
         let profile = super::profiles::profile(options)?;
         let of_profile = |name: &str| profile.as_ref().and_then(|p| p.get(name).cloned());
         let vars = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
-        let place = options.find("endpoint_url", &vars).or_else(|| of_profile("endpoint_url"));
+        let url = options.find("endpoint_url", &vars).or_else(|| of_profile("endpoint_url"));
         let region = options.find("region", &["AWS_REGION", "AWS_DEFAULT_REGION"]);
         let region = region.or_else(|| of_profile("region"));
         Ok(S3 {
             bucket: address.bucket.clone(),
             options: options.clone(),
             policy: policy.clone(),
-            endpoint: place.as_deref().map(endpoint).transpose()?,
+            endpoint: url.as_deref().map(endpoint).transpose()?,
             region: Mutex::new(region.unwrap_or_else(|| "us-east-1".to_owned())),
             found: Held::default(),
         })
@@ -86,7 +86,7 @@ impl Service for S3 {
     }
 
     /// Learns the region from a response that says that the bucket is in another one.
-    fn heard(&self, answer: &Answer) -> Option<Url> {
+    fn redirect(&self, answer: &Answer) -> Option<Url> {
         let named = answer.header("x-amz-bucket-region")?;
         let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if !matches!(answer.status, 301 | 307 | 400) || named.is_empty() || !named.chars().all(fine)
@@ -131,7 +131,7 @@ impl Store for S3 {
     }
 
     fn read_page(&self, _: &Answer, body: &[u8]) -> Result<Page> {
-        listing::of_s3(body)
+        listing::parse_s3(body)
     }
 
     fn upload(&self, upload: &Upload) -> Result<()> {

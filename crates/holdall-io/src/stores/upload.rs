@@ -33,8 +33,8 @@ impl Staged {
     /// Uploads the file, in parts if it is large.
     ///
     /// # Errors
-    /// Misuse if the object exists and may not be replaced; errors of the store; Io. After an error, there is no
-    /// object, or still the old one.
+    /// Misuse if the object exists and may not be replaced; errors of the store; Io. After an error, an old object is
+    /// unchanged, and no new one exists.
     pub fn publish(self) -> Result<()> {
         let name = self.address.to_string();
         let run = || {
@@ -110,19 +110,19 @@ pub(super) struct Upload {
     pub(super) overwrite: bool,
 }
 
-/// The greatest length in bytes of a file that is uploaded in one request.
-const WHOLE: u64 = 16 << 20;
-/// The least length of a part in bytes.
-const PART: u64 = 16 << 20;
-/// The greatest number of parts. Stores accept 10,000.
-const PARTS: u64 = 9000;
+/// The maximum length in bytes of a file that is uploaded in one request.
+const MAX_SINGLE_LEN: u64 = 16 << 20;
+/// The minimum length of a part in bytes.
+const MIN_PART_LEN: u64 = 16 << 20;
+/// The maximum number of parts. Stores accept 10,000.
+const MAX_PARTS: u64 = 9000;
 /// The number of parts that are uploaded in parallel.
-const AT_ONCE: usize = 4;
+const PARALLEL_PARTS: usize = 4;
 
 impl Upload {
     /// Returns `true` if the file is uploaded in one request.
     pub(super) fn is_small(&self) -> bool {
-        self.len <= WHOLE
+        self.len <= MAX_SINGLE_LEN
     }
 
     /// Reads the whole file, which must be small.
@@ -176,7 +176,7 @@ impl Upload {
         let jobs: Vec<u64> = (0..self.len.div_ceil(size)).collect();
         let done = Mutex::new(Vec::new());
         workers::for_each(
-            AT_ONCE,
+            PARALLEL_PARTS,
             jobs,
             || (),
             |(), number| {
@@ -203,7 +203,7 @@ impl Upload {
 
     fn part_len(&self) -> u64 {
         // A multiple of 1 MiB.
-        PART.max((self.len / PARTS + 1).next_multiple_of(1 << 20))
+        MIN_PART_LEN.max((self.len / MAX_PARTS + 1).next_multiple_of(1 << 20))
     }
 
     /// Uploads the file with S3's multipart protocol: starts the upload, sends its parts, completes it. Aborts on an

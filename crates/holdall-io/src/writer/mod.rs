@@ -236,8 +236,8 @@ impl<S: Sink> Writer<S> {
     fn next_component(&mut self, tensor: Arc<TensorSpec>, from: usize) -> Result<()> {
         for component in from..tensor.components.len() {
             let Some(spec) = tensor.components.get(component) else { break };
-            if let Some(of) = &spec.shares {
-                self.share(of, &tensor, component)?;
+            if let Some(owner) = &spec.shares {
+                self.share(owner, &tensor, component)?;
                 continue;
             }
             let to = match self.options.encoding {
@@ -282,18 +282,22 @@ impl<S: Sink> Writer<S> {
 
     fn share(
         &mut self,
-        of: &ComponentRef,
+        owner: &ComponentRef,
         tensor: &Arc<TensorSpec>,
         component: usize,
     ) -> Result<()> {
         self.drain(0)?;
-        let Some(stored) = self.placed.as_ref().and_then(|placed| placed.get(of).cloned()) else {
-            let name = of.tensor.shown();
+        let Some(stored) = self.placed.as_ref().and_then(|placed| placed.get(owner).cloned())
+        else {
+            let name = owner.tensor.shown();
             return Err(NOT_WRITTEN
-                .broken(format!("shares `{}` of tensor `{name}`, which was not written", of.role))
+                .broken(format!(
+                    "shares `{}` of tensor `{name}`, which was not written",
+                    owner.role
+                ))
                 .in_tensor(tensor.name.as_str()));
         };
-        self.placed(tensor, component, stored)
+        self.component_written(tensor, component, stored)
     }
 
     /// Prepares to append the bytes of a component to the sink.
@@ -317,13 +321,18 @@ impl<S: Sink> Writer<S> {
         Ok(start)
     }
 
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()> {
         if let (Some(placed), Some(spec)) = (&mut self.placed, tensor.components.get(component)) {
             let name = ComponentRef { tensor: tensor.name.clone(), role: spec.role.clone() };
             placed.insert(name, stored.clone());
         }
         self.record.store(tensor, component, &stored);
-        self.encoder.placed(tensor, component, stored)
+        self.encoder.component_written(tensor, component, stored)
     }
 
     /// Returns `true` if the next bytes are written in the file's own syntax, and so must be decoded.
@@ -563,7 +572,7 @@ impl<S: Sink> Writer<S> {
             encoding: slot.encoding,
             digest: of_decoded.or_else(|| arriving.hasher.map(Hasher::finish)),
         };
-        self.placed(&slot.tensor, slot.component, stored)
+        self.component_written(&slot.tensor, slot.component, stored)
     }
 
     /// Finishes a component that has received all its bytes.
@@ -577,7 +586,7 @@ impl<S: Sink> Writer<S> {
                     None => (Encoding::Raw, computed),
                 };
                 let range = start..self.sink.len();
-                self.placed(&tensor, component, Stored { range, encoding, digest })
+                self.component_written(&tensor, component, Stored { range, encoding, digest })
             }
             To::Words(bytes) => {
                 self.drain(0)?;

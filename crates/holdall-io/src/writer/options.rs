@@ -18,12 +18,12 @@ pub struct WriteOptions {
     pub attributes: Attributes,
     pub(crate) encoding: Encoding,
     pub(crate) level: Option<i32>,
-    pub(super) digest: Digesting,
+    pub(super) digest: DigestChoice,
     /// Whether an existing file is replaced. Default: `false`.
     pub overwrite: bool,
     /// The number of compression threads, cancellation, and progress reports, which whole-file operations make.
     pub work: Work,
-    /// Which failures a finished file survives.
+    /// The failures that a finished file survives.
     pub durability: Durability,
     wrapper: Option<EncoderWrapper>,
 }
@@ -42,7 +42,7 @@ impl WriteOptions {
             attributes: Attributes::new(),
             encoding: Encoding::Raw,
             level: None,
-            digest: Digesting::Usual,
+            digest: DigestChoice::Default,
             work: Work::default(),
             overwrite: false,
             durability: Durability::Disk,
@@ -84,22 +84,22 @@ impl WriteOptions {
     }
 
     /// Returns the digest algorithm that the caller chose. `None` if the default applies, or if digests are off.
-    pub fn digest_asked_for(&self) -> Option<Algorithm> {
+    pub fn requested_digest(&self) -> Option<Algorithm> {
         match self.digest {
-            Digesting::Asked(algorithm) => algorithm,
-            Digesting::Usual => None,
+            DigestChoice::Explicit(algorithm) => algorithm,
+            DigestChoice::Default => None,
         }
     }
 
     /// Returns `true` if the caller chose a digest algorithm or turned digests off.
     pub fn is_digest_chosen(&self) -> bool {
-        matches!(self.digest, Digesting::Asked(_))
+        matches!(self.digest, DigestChoice::Explicit(_))
     }
 
     /// Sets the digest algorithm of all components; `None` turns digests off. Creating the writer fails if the format
     /// cannot hold the digest.
     pub fn with_digest(mut self, digest: Option<Algorithm>) -> WriteOptions {
-        self.digest = Digesting::Asked(digest);
+        self.digest = DigestChoice::Explicit(digest);
         self
     }
 
@@ -115,7 +115,7 @@ impl WriteOptions {
         self
     }
 
-    /// Wraps the format's encoder. For tests of encoders that lose data.
+    /// Wraps the format's encoder, to test encoders that lose data.
     #[doc(hidden)]
     pub fn with_encoder_wrapper(mut self, wrapper: EncoderWrapper) -> WriteOptions {
         self.wrapper = Some(wrapper);
@@ -158,17 +158,18 @@ impl WriteOptions {
         };
         let name = format.name;
         if !encoder.can_encode(self.encoding) {
-            let asked = self.encoding;
+            let requested = self.encoding;
             let lacks = if encoder.can_compress() { "such encoding" } else { "compression" };
-            let e = NOT_IN_FORMAT.broken(format!("{name} has no {lacks}; {asked} was requested"));
+            let e =
+                NOT_IN_FORMAT.broken(format!("{name} has no {lacks}; {requested} was requested"));
             return Err(e.with_remedy(Remedy::DefaultEncoding));
         }
-        if let Digesting::Asked(Some(algorithm)) = self.digest
+        if let DigestChoice::Explicit(Some(algorithm)) = self.digest
             && !encoder.can_digest(algorithm)
         {
-            let asked = algorithm.as_str();
+            let requested = algorithm.as_str();
             let e = NOT_IN_FORMAT
-                .broken(format!("{name} cannot hold such digests; {asked} was requested"));
+                .broken(format!("{name} cannot hold such digests; {requested} was requested"));
             return Err(e.with_remedy(Remedy::DefaultDigest));
         }
         Ok(encoder)
@@ -177,23 +178,23 @@ impl WriteOptions {
 
 /// The choice of the components' digest.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Digesting {
+pub(super) enum DigestChoice {
     /// The default: CRC-32C if the format can hold it, else XXH3 if the format can hold that.
-    Usual,
+    Default,
     /// The caller's choice; `None` turns digests off.
-    Asked(Option<Algorithm>),
+    Explicit(Option<Algorithm>),
 }
 
-impl Digesting {
+impl DigestChoice {
     pub(super) fn algorithm(self, encoder: &dyn Encode) -> Option<Algorithm> {
         let needed = encoder.needs_digest();
         match self {
             _ if needed.is_some() => needed,
-            Digesting::Usual => {
+            DigestChoice::Default => {
                 let usual = [Algorithm::Crc32c, Algorithm::Xxh3];
                 usual.into_iter().find(|algorithm| encoder.can_digest(*algorithm))
             }
-            Digesting::Asked(algorithm) => algorithm,
+            DigestChoice::Explicit(algorithm) => algorithm,
         }
     }
 }

@@ -60,7 +60,7 @@ impl Responder<'_> {
     fn respond(&self, request: &Request<'_>) -> Answer {
         // DNS rebinding: a foreign web page whose host name resolves to this machine sends that host name. Only hosts
         // that mean this machine itself are accepted.
-        if self.is_loopback && !request.header("host").is_none_or(is_own) {
+        if self.is_loopback && !request.header("host").is_none_or(is_local_host) {
             return Answer::text(421, "wrong host\n");
         }
         match request.method {
@@ -91,14 +91,14 @@ impl Responder<'_> {
         match request.name() {
             Some(name) if name.is_empty() || name.ends_with('/') => self.list(&name),
             Some(name) => self.file(request, &name),
-            None => none(),
+            None => not_found(),
         }
     }
 
     fn list(&self, prefix: &str) -> Answer {
         let all = match self.service.catalog.list() {
             Ok(all) => all,
-            Err(e) if e.code() == NO_FILE.code => return none(),
+            Err(e) if e.code() == NO_FILE.code => return not_found(),
             Err(_) => return Answer::text(500, "the files cannot be listed\n"),
         };
         let is_in = |entry: &&Entry| entry.name.starts_with(prefix);
@@ -113,7 +113,7 @@ impl Responder<'_> {
             count += 1;
         }
         if count == 0 && !prefix.is_empty() {
-            return none();
+            return not_found();
         }
         text.push_str("\n]}\n");
         let mut answer = Answer::text(200, text);
@@ -124,7 +124,7 @@ impl Responder<'_> {
     fn file(&self, request: &Request<'_>, name: &str) -> Answer {
         let file = match self.service.catalog.open(name) {
             Ok(file) => file,
-            Err(e) if e.code() == NO_FILE.code => return none(),
+            Err(e) if e.code() == NO_FILE.code => return not_found(),
             Err(_) => {
                 let mut answer = Answer::text(500, "the file cannot be read\n");
                 answer.refused = Some(FAILED.code);
@@ -133,38 +133,39 @@ impl Responder<'_> {
         };
         let (len, id) = (file.len(), file.id().to_string());
         let etag = format!("\"{}\"", id.get(..32).unwrap_or_default());
-        let with = |mut answer: Answer| {
+        let with_file_headers = |mut answer: Answer| {
             answer.add("ETag", &etag);
             answer.add("Accept-Ranges", "bytes");
             answer
         };
         if request.lists("if-match", &etag) == Some(false) {
-            return with(Answer::text(412, ""));
+            return with_file_headers(Answer::text(412, ""));
         }
         if request.lists("if-none-match", &etag) == Some(true) {
-            return with(Answer::text(304, ""));
+            return with_file_headers(Answer::text(304, ""));
         }
         let is_same = request.header("if-range").is_none_or(|one| one == etag);
-        let asked = request.header("range").filter(|_| is_same);
-        let (status, range) = match part(asked, len) {
+        let range_header = request.header("range").filter(|_| is_same);
+        let (status, range) = match part(range_header, len) {
             ResponseRange::Whole => (200, 0..len),
             ResponseRange::Range(range) => (206, range),
             ResponseRange::Outside => {
-                let mut answer = with(Answer::text(416, ""));
+                let mut answer = with_file_headers(Answer::text(416, ""));
                 answer.add("Content-Range", &format!("bytes */{len}"));
                 return answer;
             }
         };
-        let said = match status {
+        let content_range = match status {
             206 => Some(format!("bytes {}-{}/{len}", range.start, range.end.saturating_sub(1))),
             _ => None,
         };
         let kind = file.kind();
         let body = Body::File(file, range);
-        let mut answer = with(Answer { status, headers: Vec::new(), body, refused: None });
+        let mut answer =
+            with_file_headers(Answer { status, headers: Vec::new(), body, refused: None });
         answer.add("Content-Type", kind);
-        if let Some(said) = said {
-            answer.add("Content-Range", &said);
+        if let Some(content_range) = content_range {
+            answer.add("Content-Range", &content_range);
         }
         answer
     }
@@ -172,8 +173,8 @@ impl Responder<'_> {
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// Returns `true` if a host name cannot belong to a foreign site: an IP address, or `localhost`.
-fn is_own(host: &str) -> bool {
+/// Returns `true` if a host name cannot belong to a foreign site, because it is an IP address or `localhost`.
+fn is_local_host(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,
         None => host.split(':').next().unwrap_or_default(),
@@ -182,7 +183,7 @@ fn is_own(host: &str) -> bool {
 }
 
 #[cold]
-fn none() -> Answer {
+fn not_found() -> Answer {
     let mut answer = Answer::text(404, "no such file is served\n");
     answer.refused = Some(NO_FILE.code);
     answer

@@ -2,7 +2,7 @@
 
 use super::answer::Answer;
 use super::request::{HEAD_MAX, Request};
-use super::server::{LOOK, Shared, Unsent, is_passing, part_with};
+use super::server::{POLL_INTERVAL, Shared, Unsent, close_after, is_timeout};
 use crate::service::Visit;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -12,7 +12,7 @@ use std::time::Instant;
 pub(super) fn serve(shared: &Shared, stream: &TcpStream, visit: &Visit) -> io::Result<()> {
     prepare(shared, stream)?;
     converse(shared, &mut &*stream, visit)?;
-    part_with(stream, LOOK)?;
+    close_after(stream, POLL_INTERVAL)?;
     stream.shutdown(Shutdown::Both)
 }
 
@@ -27,7 +27,7 @@ pub(super) fn serve_secure(
     converse(shared, &mut stream, visit)?;
     stream.conn.send_close_notify();
     stream.flush()?;
-    part_with(&stream.sock, LOOK)
+    close_after(&stream.sock, POLL_INTERVAL)
 }
 
 /// Sends 503: the server has its maximum number of clients.
@@ -40,13 +40,13 @@ pub(super) fn refuse(stream: &TcpStream) -> io::Result<()> {
 pub(super) fn refuse_plain(shared: &Shared, stream: &TcpStream, visit: &Visit) -> io::Result<()> {
     prepare(shared, stream)?;
     let answer = Answer::plain();
-    let told = tell(stream, &answer).map_err(Unsent::Client);
-    visit.log_request("", 0, answer.done(&told));
-    part_with(stream, LOOK)
+    let sent = tell(stream, &answer).map_err(Unsent::Client);
+    visit.log_request("", 0, answer.done(&sent));
+    close_after(stream, POLL_INTERVAL)
 }
 
 fn tell(mut stream: &TcpStream, answer: &Answer) -> io::Result<()> {
-    stream.set_write_timeout(Some(LOOK))?;
+    stream.set_write_timeout(Some(POLL_INTERVAL))?;
     let mut text = vec![0; answer.len() as usize];
     answer.read(0, &mut text).map_err(io::Error::other)?;
     stream.write_all(head(answer, false).as_bytes())?;
@@ -55,7 +55,7 @@ fn tell(mut stream: &TcpStream, answer: &Answer) -> io::Result<()> {
 
 fn prepare(shared: &Shared, stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_read_timeout(Some(POLL_INTERVAL))?;
     stream.set_write_timeout(Some(shared.service.limits.idle_timeout))
 }
 
@@ -89,7 +89,7 @@ fn next(shared: &Shared, stream: &mut impl Read, held: &mut Vec<u8>) -> io::Resu
         match stream.read(&mut part) {
             Ok(0) => return Ok(None),
             Ok(n) => held.extend_from_slice(part.get(..n).unwrap_or_default()),
-            Err(e) if is_passing(&e) => {}
+            Err(e) if is_timeout(&e) => {}
             Err(e) => return Err(e),
         }
     }

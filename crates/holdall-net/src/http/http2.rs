@@ -4,9 +4,9 @@
 //! of a body is read than the client's flow-control window has room for.
 
 use super::answer::Answer;
-use super::begin::in_time;
+use super::begin::within_idle_timeout;
 use super::request::{HEAD_MAX, Request};
-use super::server::{BusyGuard, LOOK, PARTING, Shared, Unsent};
+use super::server::{BusyGuard, CLOSE_TIMEOUT, POLL_INTERVAL, Shared, Unsent};
 use crate::catalog::RequestOutcome;
 use crate::service::{PIECE_MIN, Visit};
 use bytes::Bytes;
@@ -67,7 +67,7 @@ pub(super) async fn serve<'a>(
         .max_concurrent_streams(most as u32)
         .max_header_list_size(HEAD_MAX as u32)
         .max_send_buffer_size(buffer as usize);
-    let mut connection = in_time(shared, builder.handshake(io)).await?.ok()?;
+    let mut connection = within_idle_timeout(shared, builder.handshake(io)).await?.ok()?;
     let peer = Peer { shared, visit, turns: Semaphore::new(requests) };
     peer.drive(&mut connection, most).await
 }
@@ -193,12 +193,12 @@ async fn has_room(stream: &mut SendStream<Bytes>, least: usize) -> io::Result<()
 
 impl Course<'_> {
     fn new() -> Self {
-        let mut look = interval(LOOK);
+        let mut look = interval(POLL_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Course { look, since: Instant::now(), parting: None, answering: None }
     }
 
-    /// Checks a connection for idleness and shutdown, every [`LOOK`]. Returns `true` if it is to be closed.
+    /// Checks a connection for idleness and shutdown, every [`POLL_INTERVAL`]. Returns `true` if it is to be closed.
     fn is_over<T: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         shared: &Shared,
@@ -221,7 +221,7 @@ impl Course<'_> {
             self.parting = Some(now);
         }
         match self.parting {
-            Some(at) => !is_busy && now - self.since.max(at) >= PARTING,
+            Some(at) => !is_busy && now - self.since.max(at) >= CLOSE_TIMEOUT,
             None => {
                 if idle >= AFTERWARDS {
                     self.answering = None;

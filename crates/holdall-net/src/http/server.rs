@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// The origin whose web pages may read the files (CORS); `*` for every origin. Protocol default, no other origin may.
+    /// The origin whose web pages may read the files (CORS); `*` for every origin. Protocol default, no other origin
+    /// may.
     pub cors: Option<String>,
     /// Headers added to every response, as names and values.
     pub headers: Vec<(&'static str, &'static str)>,
@@ -68,10 +69,10 @@ pub(super) struct Shared {
 /// Counts as one running response until it is dropped.
 pub(super) struct BusyGuard<'a>(&'a AtomicUsize);
 
-/// How long to read from a client after the last response.
-pub(super) const PARTING: Duration = Duration::from_secs(2);
-/// How often a thread that waits for a client checks whether the server is to end.
-pub(super) const LOOK: Duration = Duration::from_millis(200);
+/// The time for which bytes from a client are still read after the last response.
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The interval at which a thread that waits for a client checks whether the server is being stopped.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 impl HttpServer {
     /// Starts a server at the address `listen`. Port 0 chooses a free port.
@@ -130,7 +131,7 @@ impl HttpServer {
         self.shared.is_ending.store(true, Ordering::Release);
         if let Some(listener) = self.listener.take() {
             // The thread waits for a client, so connect as one. If that fails, the thread ends with the process.
-            if TcpStream::connect_timeout(&self.address, LOOK).is_ok() {
+            if TcpStream::connect_timeout(&self.address, POLL_INTERVAL).is_ok() {
                 let _ = listener.join();
             }
         }
@@ -156,7 +157,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         }
         let Ok(stream) = stream else {
             // For example, because too many files are open: try again later.
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
             continue;
         };
         let own = Arc::clone(shared);
@@ -180,13 +181,13 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// Closes a connection after the last response. Reads what the client still sends, for at most [`PARTING`]: a socket
-/// that is closed with unread bytes would reset the connection, and the client would lose the response. Stops once the
-/// client is silent for `silence`.
-pub(super) fn part_with(mut stream: &TcpStream, silence: Duration) -> io::Result<()> {
+/// Closes a connection after the last response. Reads what the client still sends, for at most [`CLOSE_TIMEOUT`]: a
+/// socket that is closed with unread bytes would reset the connection, and the client would lose the response. Stops
+/// once the client is silent for `silence`.
+pub(super) fn close_after(mut stream: &TcpStream, silence: Duration) -> io::Result<()> {
     stream.set_read_timeout(Some(silence))?;
     stream.shutdown(Shutdown::Write)?;
-    let until = Instant::now() + PARTING;
+    let until = Instant::now() + CLOSE_TIMEOUT;
     let (mut part, mut left) = ([0; 4096], 4 * HEAD_MAX);
     while left > 0 && Instant::now() < until {
         match stream.read(&mut part)? {
@@ -245,7 +246,7 @@ impl Answer {
     }
 }
 
-pub(super) fn is_passing(e: &io::Error) -> bool {
+pub(super) fn is_timeout(e: &io::Error) -> bool {
     use io::ErrorKind as E;
     matches!(e.kind(), E::WouldBlock | E::TimedOut | E::Interrupted)
 }

@@ -129,8 +129,8 @@ impl Client {
                 all.extend(self.coming.take().map(Coming::whole));
             }
             let taken = self.frames.take(&mut input, ServerFrame::most_of_control)?;
-            let Some((kind, said)) = taken else { return Ok(all) };
-            let frame = ServerFrame::decode(kind, &said)?;
+            let Some((kind, payload)) = taken else { return Ok(all) };
+            let frame = ServerFrame::decode(kind, &payload)?;
             if self.is_welcome == matches!(frame, ServerFrame::Welcome { .. }) {
                 return Err(FRAME.broken("expected one welcome frame, before all others"));
             }
@@ -285,8 +285,8 @@ impl PendingResponse {
     ) -> Result<()> {
         if !self.is_answered {
             let taken = self.frames.take(&mut input, ServerFrame::most_of_answer)?;
-            let Some((kind, said)) = taken else { return Ok(()) };
-            match ServerFrame::decode(kind, &said)? {
+            let Some((kind, payload)) = taken else { return Ok(()) };
+            match ServerFrame::decode(kind, &payload)? {
                 ServerFrame::Refused { refusal, .. } => return Err(refusal.error()),
                 ServerFrame::Answer { len } => {
                     let due = self.intake.due();

@@ -198,8 +198,8 @@ impl Refusal {
 /// The part of an error that a client may see: its text, without the server's path of the file.
 impl From<&Error> for Refusal {
     fn from(e: &Error) -> Refusal {
-        let of = |why: &RefusalReason| e.code() == why.rule().code;
-        match RefusalReason::ALL.iter().find(|why| of(why)) {
+        let has_rule = |why: &RefusalReason| e.code() == why.rule().code;
+        match RefusalReason::ALL.iter().find(|why| has_rule(why)) {
             Some(why) => Refusal { reason: *why, text: e.found().to_owned() },
             None => Refusal {
                 reason: RefusalReason::Failed,
@@ -247,10 +247,10 @@ impl FrameDecoder {
                 }
             };
             if self.0.len() >= HEAD_LEN && self.0.len() == len {
-                let said = self.0.split_off(HEAD_LEN);
+                let payload = self.0.split_off(HEAD_LEN);
                 let kind = self.0.first().copied().unwrap_or_default();
                 self.0.clear();
-                return Ok(Some((kind, said)));
+                return Ok(Some((kind, payload)));
             }
             if input.is_empty() {
                 return Ok(None);
@@ -327,16 +327,16 @@ impl ClientFrame {
     ///
     /// # Errors
     /// [`FRAME`] if the kind or the content is invalid.
-    pub fn decode(kind: u8, said: &[u8]) -> Result<ClientFrame> {
-        let mut said = FrameReader(said);
+    pub fn decode(kind: u8, payload: &[u8]) -> Result<ClientFrame> {
+        let mut payload = FrameReader(payload);
         let frame = match kind {
             HELLO => ClientFrame::Hello {
-                version: u16::from_le_bytes(said.array()?),
-                token: said.text(TOKEN_MAX)?,
+                version: u16::from_le_bytes(payload.array()?),
+                token: payload.text(TOKEN_MAX)?,
             },
             OPEN => {
-                let file = said.u32()?;
-                let [flags] = said.array()?;
+                let file = payload.u32()?;
+                let [flags] = payload.array()?;
                 if flags & !(KNOWN | PROVEN) != 0 {
                     return Err(FRAME.broken(format!("unknown flags {flags:#04x}")));
                 }
@@ -344,22 +344,22 @@ impl ClientFrame {
                     file,
                     known: match flags & KNOWN {
                         0 => None,
-                        _ => Some(FileId(said.array()?)),
+                        _ => Some(FileId(payload.array()?)),
                     },
                     is_proven: flags & PROVEN != 0,
-                    path: said.text(PATH_MAX)?,
+                    path: payload.text(PATH_MAX)?,
                 }
             }
-            CLOSE => ClientFrame::Close { file: said.u32()? },
-            PRIORITY => ClientFrame::Priority { stream: said.u64()?, priority: said.i32()? },
+            CLOSE => ClientFrame::Close { file: payload.u32()? },
+            PRIORITY => ClientFrame::Priority { stream: payload.u64()?, priority: payload.i32()? },
             REQUEST_KIND => ClientFrame::Request {
-                file: said.u32()?,
-                priority: said.i32()?,
-                ranges: said.ranges()?,
+                file: payload.u32()?,
+                priority: payload.i32()?,
+                ranges: payload.ranges()?,
             },
             _ => return Err(FRAME.broken(format!("unexpected frame of kind {kind:#04x}"))),
         };
-        said.end().map(|()| frame)
+        payload.end().map(|()| frame)
     }
 }
 
@@ -407,33 +407,33 @@ impl ServerFrame {
     ///
     /// # Errors
     /// [`FRAME`] if the kind or the content is invalid.
-    pub fn decode(kind: u8, said: &[u8]) -> Result<ServerFrame> {
-        let mut said = FrameReader(said);
+    pub fn decode(kind: u8, payload: &[u8]) -> Result<ServerFrame> {
+        let mut payload = FrameReader(payload);
         let frame = match kind {
             WELCOME => ServerFrame::Welcome {
-                version: u16::from_le_bytes(said.array()?),
-                requests: said.u32()?,
+                version: u16::from_le_bytes(payload.array()?),
+                requests: payload.u32()?,
             },
             FILE => ServerFrame::File {
-                file: said.u32()?,
-                id: FileId(said.array()?),
-                len: said.u64()?,
-                index: said.ranges()?,
+                file: payload.u32()?,
+                id: FileId(payload.array()?),
+                len: payload.u64()?,
+                index: payload.ranges()?,
             },
             REFUSED => ServerFrame::Refused {
-                file: said.u32()?,
+                file: payload.u32()?,
                 refusal: {
-                    let number = u64::from(u16::from_le_bytes(said.array()?));
+                    let number = u64::from(u16::from_le_bytes(payload.array()?));
                     let Some(why) = RefusalReason::from_number(number) else {
                         return Err(FRAME.broken(format!("unknown reason {number}")));
                     };
-                    Refusal { reason: why, text: said.text(REASON_MAX)? }
+                    Refusal { reason: why, text: payload.text(REASON_MAX)? }
                 },
             },
-            ANSWER_KIND => ServerFrame::Answer { len: said.u64()? },
+            ANSWER_KIND => ServerFrame::Answer { len: payload.u64()? },
             _ => return Err(FRAME.broken(format!("unexpected frame of kind {kind:#04x}"))),
         };
-        said.end().map(|()| frame)
+        payload.end().map(|()| frame)
     }
 }
 
@@ -482,11 +482,11 @@ impl FrameReader<'_> {
         let all = std::mem::take(&mut self.0);
         if all.len() > most {
             let len = all.len();
-            return Err(FRAME.broken(format!("a text has {len} bytes, the maximum is {most}")));
+            return Err(FRAME.broken(format!("a string has {len} bytes, the maximum is {most}")));
         }
         match std::str::from_utf8(all) {
             Ok(text) => Ok(text.to_owned()),
-            Err(_) => Err(FRAME.broken("a text is not UTF-8")),
+            Err(_) => Err(FRAME.broken("a string is not UTF-8")),
         }
     }
 
@@ -545,26 +545,26 @@ mod tests {
 
     #[test]
     fn frames_come_back_however_they_are_cut() {
-        let (asked, told) = frames();
-        let bytes: Vec<u8> = asked.iter().flat_map(ClientFrame::encode).collect();
+        let (client_frames, server_frames) = frames();
+        let bytes: Vec<u8> = client_frames.iter().flat_map(ClientFrame::encode).collect();
         for cut in 1..bytes.len() {
             let (mut frames, mut found) = (FrameDecoder::default(), Vec::new());
             for mut part in bytes.chunks(cut) {
-                while let Some((kind, said)) =
+                while let Some((kind, payload)) =
                     frames.take(&mut part, ClientFrame::most_of_control).unwrap()
                 {
-                    found.push(ClientFrame::decode(kind, &said).unwrap());
+                    found.push(ClientFrame::decode(kind, &payload).unwrap());
                 }
             }
-            assert_eq!(found, asked);
+            assert_eq!(found, client_frames);
             assert!(!frames.is_cut());
         }
-        for frame in told {
+        for frame in server_frames {
             let bytes = frame.encode();
             let (mut rest, mut frames) = (&bytes[..], FrameDecoder::default());
-            let (kind, said) =
+            let (kind, payload) =
                 frames.take(&mut rest, ServerFrame::most_of_control).unwrap().unwrap();
-            assert_eq!(ServerFrame::decode(kind, &said).unwrap(), frame);
+            assert_eq!(ServerFrame::decode(kind, &payload).unwrap(), frame);
         }
     }
 
@@ -583,7 +583,7 @@ mod tests {
         );
         assert_eq!(take(&[0x02, 255, 255, 255, 255]).unwrap_err().code(), "net/frame");
         assert!(take(&[0x03, 4, 0, 0, 0, 1]).unwrap().is_none());
-        for (kind, said) in [
+        for (kind, payload) in [
             (0x01, &[1][..]),
             (0x01, &[1, 0, 0xff]),
             (0x02, &[1, 0, 0, 0, 4]),
@@ -594,11 +594,12 @@ mod tests {
             (0x05, &[0xff; 24]),
             (0x77, &[]),
         ] {
-            let e = ClientFrame::decode(kind, said).unwrap_err();
-            assert_eq!(e.code(), "net/frame", "{kind} {said:?}");
+            let e = ClientFrame::decode(kind, payload).unwrap_err();
+            assert_eq!(e.code(), "net/frame", "{kind} {payload:?}");
         }
-        for (kind, said) in [(0x81, &[1, 0][..]), (0x83, &[0, 0, 0, 0, 99, 0]), (0x84, &[0; 7])] {
-            assert_eq!(ServerFrame::decode(kind, said).unwrap_err().code(), "net/frame");
+        for (kind, payload) in [(0x81, &[1, 0][..]), (0x83, &[0, 0, 0, 0, 99, 0]), (0x84, &[0; 7])]
+        {
+            assert_eq!(ServerFrame::decode(kind, payload).unwrap_err().code(), "net/frame");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece<'a> {
     /// The index of the range in the request.
-    pub of: usize,
+    pub range_index: usize,
     /// The offset in that range.
     pub at: u64,
     /// The bytes.
@@ -81,13 +81,13 @@ impl Intake {
         while !input.is_empty()
             && let Some(range) = self.ranges.get(self.at).cloned()
         {
-            let of = self.at;
+            let range_index = self.at;
             let Some((len, root)) = self.proof else {
                 let left = range.end - range.start - self.done;
                 let len = usize::try_from(left).map_or(input.len(), |left| left.min(input.len()));
                 let (bytes, rest) = input.split_at(len);
                 *input = rest;
-                each(Piece { of, at: self.done, bytes })?;
+                each(Piece { range_index, at: self.done, bytes })?;
                 self.add(len);
                 continue;
             };
@@ -102,7 +102,7 @@ impl Intake {
                 let next = range.start + self.done + came as u64;
                 let end = (range.end - at).min(bytes.len() as u64);
                 let bytes = bytes.get((next - at) as usize..end as usize).unwrap_or_default();
-                each(Piece { of, at: next - range.start, bytes })?;
+                each(Piece { range_index, at: next - range.start, bytes })?;
                 came += bytes.len();
                 Ok(())
             });

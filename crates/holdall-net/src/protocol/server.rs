@@ -89,8 +89,10 @@ impl Server {
     /// `net/frame`, `net/version` or `net/token`. After an error, the connection must be closed.
     pub fn control(&mut self, mut input: &[u8]) -> Result<Vec<ServerAction>> {
         let mut orders = Vec::new();
-        while let Some((kind, said)) = self.frames.take(&mut input, ClientFrame::most_of_control)? {
-            let frame = ClientFrame::decode(kind, &said)?;
+        while let Some((kind, payload)) =
+            self.frames.take(&mut input, ClientFrame::most_of_control)?
+        {
+            let frame = ClientFrame::decode(kind, &payload)?;
             if self.is_greeted == matches!(frame, ClientFrame::Hello { .. }) {
                 return Err(FRAME.broken("expected one hello frame, before all others"));
             }
@@ -222,9 +224,9 @@ impl PendingRequest {
                 return Err(FRAME.broken("unexpected bytes after a request"));
             }
             let taken = self.frames.take(&mut input, ClientFrame::most_of_request)?;
-            let Some((kind, said)) = taken else { return Ok(()) };
+            let Some((kind, payload)) = taken else { return Ok(()) };
             if let ClientFrame::Request { file, priority, ranges } =
-                ClientFrame::decode(kind, &said)?
+                ClientFrame::decode(kind, &payload)?
             {
                 self.request = Some(Request { file, priority, ranges });
             }

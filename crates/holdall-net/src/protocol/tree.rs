@@ -412,7 +412,7 @@ impl Prover {
         }
         let block = groups.start >> height;
         let start = block << height;
-        if self.inner.as_ref().is_none_or(|(of, _)| *of != block) {
+        if self.inner.as_ref().is_none_or(|(open_block, _)| *open_block != block) {
             let all = start..(start + self.tree.block()).min(len.div_ceil(GROUP));
             let hash = |group: u64| hash_of_block(bytes_of(&(group..group + 1), len), read);
             let hashes = all.map(hash).collect::<Result<Vec<_>>>()?;
@@ -448,8 +448,9 @@ mod tests {
                     let steps: Vec<Step> = Walk::new(len, &range).collect();
                     let total: u64 = steps.iter().map(Step::len).sum();
                     assert_eq!(total, proven_len(len, &range), "{range:?}");
-                    let of = |tree: &Arc<Tree>| Prover::new(Arc::clone(tree)).spell(&steps, &read);
-                    assert_eq!(of(&few).unwrap(), of(&all).unwrap(), "{range:?}");
+                    let prove =
+                        |tree: &Arc<Tree>| Prover::new(Arc::clone(tree)).spell(&steps, &read);
+                    assert_eq!(prove(&few).unwrap(), prove(&all).unwrap(), "{range:?}");
                 }
             }
         }

@@ -118,8 +118,9 @@ impl QuicServer {
     pub(super) fn connect_to(whom: ConnectionKey) -> Result<Arc<QuicServer>> {
         let process = std::process::id();
         let mut known = lock(&KNOWN);
-        let found = known.iter().position(|place| place.process == process && place.whom == whom);
-        let place = match found {
+        let found =
+            known.iter().position(|server| server.process == process && server.whom == whom);
+        let server = match found {
             Some(at) => known.remove(at),
             None => {
                 let config = config(&whom.trust)?;
@@ -127,12 +128,12 @@ impl QuicServer {
                 Arc::new(QuicServer { whom, process, config, state, tried })
             }
         };
-        known.push(Arc::clone(&place));
+        known.push(Arc::clone(&server));
         if known.len() > PLACES {
-            let idle = known.iter().position(|place| !place.is_connected());
+            let idle = known.iter().position(|server| !server.is_connected());
             known.remove(idle.unwrap_or(0));
         }
-        Ok(place)
+        Ok(server)
     }
 
     /// Returns `true` if there is a connection now.
@@ -178,10 +179,10 @@ impl QuicServer {
         let made = wait(handle, ServerConnection::connect(self, handle, wanted));
         self.tried.fetch_add(1, Ordering::AcqRel);
         state.failed = made.as_ref().err().cloned();
-        let (line, file, told) = made?;
+        let (line, file, receiver) = made?;
         state.line = Arc::downgrade(&line);
         drop(state);
-        wait(handle, line.opened(file, told))
+        wait(handle, line.opened(file, receiver))
     }
 }
 
@@ -208,12 +209,12 @@ impl ServerConnection {
     /// Makes a connection and requests a file on it. Returns the connection, the number of the file, and the receiver
     /// of the server's answer.
     async fn connect(
-        place: &QuicServer,
+        server: &QuicServer,
         handle: &Handle,
         wanted: Wanted<'_>,
     ) -> Result<(Arc<ServerConnection>, u32, oneshot::Receiver<Result<Opened, Failed>>), Failed>
     {
-        let whom = &place.whom;
+        let whom = &server.whom;
         let host = &whom.host;
         let from: SocketAddr = match whom.to {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -221,15 +222,15 @@ impl ServerConnection {
         };
         let endpoint =
             endpoint(from, None).map_err(|e| FAILED.broken("cannot create a socket").because(e))?;
-        let (mut client, mut said) = Client::new(&whom.token);
+        let (mut client, mut hello) = Client::new(&whom.token);
         let (file, open) = client.open(wanted.path, wanted.known, wanted.root)?;
-        said.extend(open);
+        hello.extend(open);
         let connecting = endpoint
-            .connect_with(place.config.clone(), whom.to, host)
+            .connect_with(server.config.clone(), whom.to, host)
             .map_err(|e| FAILED.broken(format!("cannot connect to {host}")).because(e))?;
         let connect = whom.timeouts.connect;
         let (connection, is_early, (send, receive)) =
-            match timeout(connect, begin(whom, connecting, &said)).await {
+            match timeout(connect, begin(whom, connecting, &hello)).await {
                 Ok(done) => done?,
                 Err(_) => {
                     let secs = connect.as_secs_f64();
@@ -238,7 +239,7 @@ impl ServerConnection {
                     return Err(Failed::passing(e));
                 }
             };
-        let (tell, told) = oneshot::channel();
+        let (tell, receiver) = oneshot::channel();
         let asked = Asked { client, waiting: BTreeMap::from([(file, tell)]), has_ended: false };
         let line = Arc::new(ServerConnection {
             whom: whom.clone(),
@@ -252,7 +253,7 @@ impl ServerConnection {
             _endpoint: endpoint,
         });
         handle.spawn(listen(Arc::downgrade(&line), receive));
-        Ok((line, file, told))
+        Ok((line, file, receiver))
     }
 
     pub(super) fn handle(&self) -> &Handle {
@@ -275,7 +276,7 @@ impl ServerConnection {
         self: &Arc<ServerConnection>,
         wanted: Wanted<'_>,
     ) -> Result<(Link, Opened), Failed> {
-        let (tell, told) = oneshot::channel();
+        let (tell, receiver) = oneshot::channel();
         let mut control = self.in_time(self.control.lock()).await?;
         let (file, open) = {
             let mut asked = lock(&self.asked);
@@ -291,16 +292,16 @@ impl ServerConnection {
         };
         self.in_time(control.write_all(&open)).await?.map_err(|e| self.unsent(e))?;
         drop(control);
-        self.opened(file, told).await
+        self.opened(file, receiver).await
     }
 
     /// Waits until a requested file is open.
     async fn opened(
         self: &Arc<ServerConnection>,
         file: u32,
-        told: oneshot::Receiver<Result<Opened, Failed>>,
+        receiver: oneshot::Receiver<Result<Opened, Failed>>,
     ) -> Result<(Link, Opened), Failed> {
-        match self.in_time(told).await? {
+        match self.in_time(receiver).await? {
             Ok(opened) => Ok((Link { line: Arc::clone(self), file }, opened?)),
             Err(_) => Err(Failed::passing(FAILED.broken("the connection was closed"))),
         }
@@ -339,8 +340,8 @@ impl ServerConnection {
     /// Decodes bytes of the control stream, and passes the messages to the callers that wait for them.
     fn take(&self, bytes: &[u8]) -> Result<()> {
         let mut asked = lock(&self.asked);
-        for told in asked.client.control(bytes)? {
-            let (file, opened) = match told {
+        for message in asked.client.control(bytes)? {
+            let (file, opened) = match message {
                 ServerMessage::Welcome { .. } => continue,
                 ServerMessage::Opened { file, id, len, index } => {
                     (file, Ok(Opened { id, len, index }))
@@ -398,12 +399,12 @@ fn is_of_all(e: &Error) -> bool {
 async fn begin(
     whom: &ConnectionKey,
     connecting: Connecting,
-    said: &[u8],
+    hello: &[u8],
 ) -> Result<(Connection, bool, (SendStream, RecvStream)), Failed> {
     let connection = match connecting.into_0rtt() {
         Err(connecting) => connecting.await.map_err(|e| lost(whom, e))?,
         Ok((connection, accepted)) => {
-            let early = say_first(whom, &connection, said).await;
+            let early = say_first(whom, &connection, hello).await;
             // Nothing is read before the server has accepted the early data, so no byte can arrive twice.
             match (early, accepted.await) {
                 // If the handshake was completed first, the frames were not early.
@@ -417,7 +418,7 @@ async fn begin(
             connection
         }
     };
-    let streams = say_first(whom, &connection, said).await?;
+    let streams = say_first(whom, &connection, hello).await?;
     Ok((connection, false, streams))
 }
 
@@ -425,10 +426,10 @@ async fn begin(
 async fn say_first(
     whom: &ConnectionKey,
     connection: &Connection,
-    said: &[u8],
+    hello: &[u8],
 ) -> Result<(SendStream, RecvStream), Failed> {
     let (mut send, receive) = connection.open_bi().await.map_err(|e| lost(whom, e))?;
-    send.write_all(said).await.map_err(|e| unsent(whom, e))?;
+    send.write_all(hello).await.map_err(|e| unsent(whom, e))?;
     Ok((send, receive))
 }
 

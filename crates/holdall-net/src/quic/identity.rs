@@ -27,25 +27,25 @@ impl Identity {
     /// `net/identity` if the system provides no random numbers.
     pub fn generate() -> Result<Identity> {
         let random = SystemRandom::new();
-        let made = || {
+        let generated = || {
             let key = EcdsaKeyPair::generate_pkcs8(ALGORITHM, &random)?;
             let pair = EcdsaKeyPair::from_pkcs8(ALGORITHM, key.as_ref(), &random);
             let pair = pair.map_err(|_| ring::error::Unspecified)?;
             Ok((key.as_ref().to_vec(), certificate(&pair, &random)?))
         };
-        let made: Result<_, ring::error::Unspecified> = made();
+        let generated: Result<_, ring::error::Unspecified> = generated();
         let (key, der) =
-            made.map_err(|_| IDENTITY.broken("the system provides no random numbers"))?;
+            generated.map_err(|_| IDENTITY.broken("the system provides no random numbers"))?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
         Ok(Identity { chain: vec![CertificateDer::from(der)], key, pin: None }.pinned())
     }
 
-    /// Reads an identity that [`Identity::to_pem`] wrote.
+    /// Reads a self-signed identity in the form that [`Identity::to_pem`] writes.
     ///
     /// # Errors
     /// `net/identity` if the text is invalid, or the key does not belong to the certificate.
-    pub fn of_own(pem: &[u8]) -> Result<Identity> {
-        let identity = Identity::of_pem(pem, pem)?;
+    pub fn from_own_pem(pem: &[u8]) -> Result<Identity> {
+        let identity = Identity::from_pem(pem, pem)?;
         // Report a key that does not belong to the certificate now, rather than when a client connects.
         identity.tls(&[])?;
         Ok(identity.pinned())
@@ -62,7 +62,7 @@ impl Identity {
     ///
     /// # Errors
     /// `net/identity` if either text is invalid, or there is no certificate.
-    pub fn of_pem(certificates: &[u8], key: &[u8]) -> Result<Identity> {
+    pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Identity> {
         let wrong = |e: rustls::pki_types::pem::Error| IDENTITY.broken(format!("invalid PEM: {e}"));
         let chain = CertificateDer::pem_slice_iter(certificates).collect::<Result<Vec<_>, _>>();
         let chain = chain.map_err(wrong)?;
@@ -73,7 +73,7 @@ impl Identity {
         Ok(Identity { chain, key, pin: None })
     }
 
-    /// Returns the key and the certificates in PEM, for [`Identity::of_own`]. The text is a secret.
+    /// Returns the key and the certificates in PEM, for [`Identity::from_own_pem`]. The text is a secret.
     pub fn to_pem(&self) -> String {
         let mut out = String::new();
         let keys = [("PRIVATE KEY", self.key())];
@@ -165,10 +165,10 @@ fn certificate(
     let key = der(SEQUENCE, &[&curve, &der(BIT_STRING, &[&[0], public])]);
     let version = der(0xa0, &[&der(0x02, &[&[2]])]);
     let serial = der(0x02, &[&serial]);
-    let said = der(SEQUENCE, &[&version, &serial, &algorithm, &name, &valid, &name, &key]);
-    let signature = pair.sign(random, &said)?;
+    let signed = der(SEQUENCE, &[&version, &serial, &algorithm, &name, &valid, &name, &key]);
+    let signature = pair.sign(random, &signed)?;
     let signature = der(BIT_STRING, &[&[0], signature.as_ref()]);
-    Ok(der(SEQUENCE, &[&said, &algorithm, &signature]))
+    Ok(der(SEQUENCE, &[&signed, &algorithm, &signature]))
 }
 
 /// Encodes a value of at most 65,535 bytes in DER.
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn written_identities_can_be_read() {
         let first = Identity::generate().unwrap();
-        let again = Identity::of_own(first.to_pem().as_bytes()).unwrap();
+        let again = Identity::from_own_pem(first.to_pem().as_bytes()).unwrap();
         assert_eq!(first.pin().unwrap(), again.pin().unwrap());
         assert_eq!(first.pin().unwrap().len(), 64);
         assert_ne!(first.pin(), Identity::generate().unwrap().pin());
@@ -204,10 +204,10 @@ mod tests {
         let (one, other) = (Identity::generate().unwrap(), Identity::generate().unwrap());
         let mixed = Identity { chain: one.chain, ..other }.to_pem();
         for own in [&b"no"[..], mixed.as_bytes()] {
-            assert_eq!(Identity::of_own(own).unwrap_err().code(), "net/identity");
+            assert_eq!(Identity::from_own_pem(own).unwrap_err().code(), "net/identity");
         }
         for pem in ["", "x", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"] {
-            let e = Identity::of_pem(pem.as_bytes(), b"").unwrap_err();
+            let e = Identity::from_pem(pem.as_bytes(), b"").unwrap_err();
             assert_eq!(e.code(), "net/identity", "{pem}");
         }
     }

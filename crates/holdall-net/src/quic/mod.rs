@@ -7,7 +7,7 @@ mod address;
 mod connection;
 mod identity;
 mod pieces;
-mod precedence;
+mod priorities;
 mod remote;
 mod server;
 mod trust;

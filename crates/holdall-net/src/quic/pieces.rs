@@ -21,7 +21,7 @@ pub(super) struct Pieces(Mutex<Vec<Box<[u8]>>>);
 /// A buffer that is returned to the pool when it is dropped, which is after its bytes have been acknowledged.
 struct Piece {
     memory: Box<[u8]>,
-    of: Arc<Pieces>,
+    pool: Arc<Pieces>,
 }
 
 impl Pieces {
@@ -51,7 +51,7 @@ impl Pieces {
         len: usize,
     ) -> Result<Bytes> {
         let memory = lock(&self.0).pop().unwrap_or_else(|| vec![0; LEN].into());
-        let mut piece = Piece { memory, of: Arc::clone(self) };
+        let mut piece = Piece { memory, pool: Arc::clone(self) };
         let mut rest = &mut piece.memory[..len];
         for range in ranges {
             let (out, others) = rest.split_at_mut((range.end - range.start) as usize);
@@ -70,7 +70,7 @@ impl AsRef<[u8]> for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        let mut kept = lock(&self.of.0);
+        let mut kept = lock(&self.pool.0);
         if kept.len() < KEPT {
             kept.push(std::mem::take(&mut self.memory));
         }

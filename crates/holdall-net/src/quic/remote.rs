@@ -81,7 +81,7 @@ impl Priority {
     /// Registers the stream of a response until the returned guard is dropped.
     fn begins(&self, link: &Arc<Link>, stream: u64) -> Asking<'_> {
         lock(&self.streams).push((Arc::downgrade(link), stream));
-        Asking { of: self, stream }
+        Asking { priority: self, stream }
     }
 }
 
@@ -93,13 +93,13 @@ impl fmt::Debug for Priority {
 
 /// A registered stream.
 struct Asking<'a> {
-    of: &'a Priority,
+    priority: &'a Priority,
     stream: u64,
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        let mut streams = lock(&self.of.streams);
+        let mut streams = lock(&self.priority.streams);
         if let Some(at) = streams.iter().position(|(_, stream)| *stream == self.stream) {
             streams.swap_remove(at);
         }
@@ -249,8 +249,9 @@ impl Remote {
         mut each: impl FnMut(Piece<'_>) -> Result<()>,
     ) -> Result<()> {
         for (number, ranges) in ranges.chunks(RANGES_MAX).enumerate() {
-            let mut each =
-                |piece: Piece<'_>| each(Piece { of: number * RANGES_MAX + piece.of, ..piece });
+            let mut each = |piece: Piece<'_>| {
+                each(Piece { range_index: number * RANGES_MAX + piece.range_index, ..piece })
+            };
             self.arrive(ranges, urgency, &mut each).map_err(|e| self.address.in_context(e))?;
         }
         Ok(())
@@ -358,13 +359,13 @@ impl Remote {
             token: self.address.token.clone(),
             timeouts: self.timeouts,
         };
-        let places = (self.addresses)()?.into_iter().map(|to| QuicServer::connect_to(whom(to)));
-        let mut places = places.collect::<Result<Vec<_>>>()?;
-        places.sort_by_key(|place| !place.is_connected());
+        let servers = (self.addresses)()?.into_iter().map(|to| QuicServer::connect_to(whom(to)));
+        let mut servers = servers.collect::<Result<Vec<_>>>()?;
+        servers.sort_by_key(|server| !server.is_connected());
         let Address { path, root, .. } = &self.address;
         let mut last = None;
-        for place in places {
-            match place.open(&handle, Wanted { path, known, root: *root }) {
+        for server in servers {
+            match server.open(&handle, Wanted { path, known, root: *root }) {
                 Ok(done) => return Ok(done),
                 Err(failed) if failed.is_passing => last = Some(failed),
                 Err(failed) => return Err(failed),

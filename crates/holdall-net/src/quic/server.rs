@@ -2,7 +2,7 @@
 
 use super::connection::lock;
 use super::pieces::Pieces;
-use super::precedence::{Precedence, Turn};
+use super::priorities::{Registration, ResponsePriorities};
 use super::{Identity, endpoint, number, transport};
 use crate::catalog::{RequestOutcome, ServedFile, ServerLimits};
 use crate::meter::Protocol;
@@ -56,7 +56,7 @@ struct Peer {
     connection: Connection,
     session: Mutex<Session>,
     files: Mutex<HashMap<u32, Open>>,
-    precedence: Precedence,
+    priorities: ResponsePriorities,
     turns: Semaphore,
 }
 
@@ -207,7 +207,7 @@ async fn client(connecting: Connecting, shared: Arc<Shared>) {
         connection: connection.clone(),
         session: Mutex::new(Session::new(shared.service.tokens.clone(), &shared.service.limits)),
         files: Mutex::default(),
-        precedence: Precedence::default(),
+        priorities: ResponsePriorities::default(),
         turns: Semaphore::new(shared.service.limits.requests.max(1)),
         shared,
     });
@@ -262,7 +262,7 @@ impl Peer {
                 Some(())
             }
             ServerAction::Priority { stream, priority } => {
-                self.precedence.set(stream, priority);
+                self.priorities.set_priority(stream, priority);
                 Some(())
             }
             ServerAction::Open { file, path, is_proven } => {
@@ -356,12 +356,12 @@ impl Peer {
                 return self.connection.close(number(RefusalReason::Frame), e.found().as_bytes());
             }
         };
-        let place = self.precedence.enter(stream, request.priority);
+        let registration = self.priorities.register(stream, request.priority);
         if let Ok(turn) = self.turns.acquire().await {
             self.shared.answering.fetch_add(1, Ordering::AcqRel);
             let _response = self.visit.begin_response();
-            self.answer(&request, &place, &mut send).await;
-            drop((turn, place));
+            self.answer(&request, &registration, &mut send).await;
+            drop((turn, registration));
             // Sent bytes may still be in flight: a server that is stopped waits until they are acknowledged.
             let _ = self.taken(send.stopped()).await;
             self.shared.answering.fetch_sub(1, Ordering::AcqRel);
@@ -381,7 +381,12 @@ impl Peer {
         }
     }
 
-    async fn answer(&self, request: &Request, place: &Turn<'_>, send: &mut SendStream) {
+    async fn answer(
+        &self,
+        request: &Request,
+        registration: &Registration<'_>,
+        send: &mut SendStream,
+    ) {
         let admitted = match self.shared.is_ending.load(Ordering::Acquire) {
             true => Err(Refusal {
                 reason: RefusalReason::Ending,
@@ -407,7 +412,7 @@ impl Peer {
                 return;
             }
         };
-        let (sent, done) = self.pieces(&mut answering, &open, place, send).await;
+        let (sent, done) = self.pieces(&mut answering, &open, registration, send).await;
         self.log(&open.name, sent, done);
     }
 
@@ -416,25 +421,25 @@ impl Peer {
         &self,
         answering: &mut ResponseStream,
         open: &Open,
-        place: &Turn<'_>,
+        registration: &Registration<'_>,
         send: &mut SendStream,
     ) -> (u64, RequestOutcome) {
         let (mut spelling, mut sent) = (open.spelling(&self.shared.pieces), 0);
-        let mut urgency = place.priority();
-        place.goes();
+        let mut urgency = registration.priority();
+        registration.record_progress();
         let _ = send.set_priority(urgency);
         if self.taken(send.write_all(&answering.head())).await.is_none() {
             return (sent, RequestOutcome::Left);
         }
         loop {
-            place.turn().await;
+            registration.wait_turn().await;
             self.connection.set_send_window(self.visit.share());
             let steps = answering.next(self.visit.piece());
             if steps.is_empty() {
                 let _ = send.finish();
                 return (sent, RequestOutcome::Whole);
             }
-            let now = place.priority();
+            let now = registration.priority();
             if now != urgency {
                 urgency = now;
                 let _ = send.set_priority(urgency);
@@ -452,7 +457,7 @@ impl Peer {
                 let _ = send.reset(number(RefusalReason::Ending));
                 return (sent, RequestOutcome::Left);
             }
-            place.goes();
+            registration.record_progress();
             sent += len;
             self.visit.sent(len);
         }

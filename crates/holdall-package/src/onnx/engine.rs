@@ -1,6 +1,6 @@
 //! The parts of ONNX graphs that the built-in engine of the runner `onnx` supports, so that packing a graph can say at
-//! once whether it will run there. The engine itself is above this crate; a test of `holdall-run` compares it with these
-//! lists.
+//! once whether it will run there. The engine itself is above this crate; a test of `holdall-run` compares it with
+//! these lists.
 
 use super::{Declared, MessageKind, has_doubles, signature, walk};
 use crate::value::ValueType;
@@ -131,8 +131,8 @@ fn node(bytes: &[u8]) -> Result<(&str, &str)> {
 }
 
 impl Unsupported {
-    /// Returns a warning that names the unsupported parts and the engine that runs the graph instead; `None` if the built-in engine
-    /// supports everything.
+    /// Returns a warning that names the unsupported parts and the engine that runs the graph instead; `None` if the
+    /// built-in engine supports everything.
     pub fn warning(&self) -> Option<Warning> {
         let mut reasons = Vec::new();
         if !self.operators.is_empty() {
@@ -140,7 +140,10 @@ impl Unsupported {
             reasons.push(format!("it lacks {what} {}", listed(&self.operators)));
         }
         if !self.texts.is_empty() {
-            reasons.push(format!("it has no texts, which {} would be", listed(&self.texts)));
+            reasons.push(format!(
+                "it does not support strings, which {} would be",
+                listed(&self.texts)
+            ));
         }
         if self.has_doubles {
             reasons.push("it has no 64-bit floats".to_owned());

@@ -114,21 +114,21 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
     )
 
 
-def know(dtypes: list[str]) -> None:
+def cache_dtypes(dtypes: list[str]) -> None:
     """Looks up NumPy's dtypes of these names and caches those that exist."""
     for name in dtypes:
         try:
             numpy_dtype(name)
         except UnsupportedError:
-            pass  # Said where a tensor needs it.
+            pass  # The error is raised again when a tensor needs the type.
 
 
-def finished(
+def complete_load(
     loaded: tuple[dict[str, Any], list[str]], make: Callable[..., Any], faults: dict[str, HoldallError] | None = None
 ) -> dict[str, Any]:
-    """Completes what the native half has loaded: calls ``make`` for each tensor that the native half left open,
-    with its name, shape, element type, buffer, start in the buffer, and whether to copy. Tensors of which no array can be
-    made are left out, and their errors added to ``faults``, if that is given."""
+    """Creates the arrays that the native half could not create: calls ``make`` with the name, shape, element type,
+    buffer, start in the buffer, and whether to copy. A tensor for which that fails is left out, and its error added to
+    ``faults``; without ``faults``, the error is raised."""
     out, rest = loaded
     for name in rest:
         place = out[name]
@@ -179,11 +179,11 @@ def array(buffer: Buffer, offset: int, shape: tuple[int, ...], name: str) -> np.
     return out
 
 
-def over(
+def strided_view(
     buffer: Buffer, start: int, shape: tuple[int, ...], name: str, strides: list[Any]
 ) -> np.ndarray[Any, Any] | None:
-    """Returns the elements in ``buffer`` with these distances, in elements, between neighbours along each dimension;
-    ``None`` if they are not all in it, or not whole bytes."""
+    """Returns a view into ``buffer`` with these strides, in elements; ``None`` if elements would be outside of the
+    buffer, or are packed."""
     import numpy as np
 
     if name in PACKED or 0 in shape:
@@ -227,7 +227,7 @@ def dtype_name(dtype: Any) -> str:
     return name_of(np.dtype(dtype))
 
 
-class Given(NamedTuple):
+class Writable(NamedTuple):
     """An array about to be written."""
 
     array: np.ndarray[Any, Any]
@@ -238,7 +238,7 @@ class Given(NamedTuple):
     owner: Any
     #: The shape in elements, if ``array`` holds packed elements as bytes.
     packed: tuple[int, ...] | None = None
-    #: Attributes that say what the elements were, if they are not numbers of that type in NumPy.
+    #: Attributes with NumPy's type of the elements, if it is not ``dtype``.
     attributes: dict[str, Any] | None = None
 
     @property
@@ -275,19 +275,19 @@ class Given(NamedTuple):
         if self.dtype in PACKED and self.packed is None:
             yield pack(np.ascontiguousarray(a).view(np.uint8), PACKED[self.dtype])
             return
-        if a.flags.c_contiguous and not is_big(a.dtype):
+        if a.flags.c_contiguous and not is_big_endian(a.dtype):
             flat = a.reshape(-1).view(np.uint8)
             for start in range(0, flat.size, CHUNK):
                 yield flat[start : start + CHUNK]
             return
         if a.ndim == 0 or a.nbytes <= CHUNK:
-            yield little(a)
+            yield little_endian_bytes(a)
             return
         rows = max(1, CHUNK * a.shape[0] // a.nbytes)
         for start in range(0, a.shape[0], rows):
             part = a[start : start + rows]
             if part.nbytes <= 2 * CHUNK:
-                yield little(part)
+                yield little_endian_bytes(part)
             else:
                 yield from self._replace(array=part[0])._chunks()
 
@@ -296,7 +296,7 @@ def plain_name(dtype: np.dtype[Any]) -> str | None:
     """Returns Holdall's name of NumPy's dtype, or ``None`` if its memory layout differs from a file's."""
     name = str(dtype.name)
     known = name in PLAIN or name in EXTRA
-    return name if known and name not in PACKED and not is_big(dtype) else None
+    return name if known and name not in PACKED and not is_big_endian(dtype) else None
 
 
 def has_odd_bools(a: np.ndarray[Any, Any]) -> bool:
@@ -308,20 +308,20 @@ def has_odd_bools(a: np.ndarray[Any, Any]) -> bool:
 
 def _is_plain(a: np.ndarray[Any, Any], name: str | None) -> bool:
     """Returns whether elements of that type have the same layout in memory as in a file."""
-    return a.flags.c_contiguous and not is_big(a.dtype) and name not in PACKED
+    return a.flags.c_contiguous and not is_big_endian(a.dtype) and name not in PACKED
 
 
-def is_big(dtype: np.dtype[Any]) -> bool:
+def is_big_endian(dtype: np.dtype[Any]) -> bool:
     """Returns whether elements of that dtype are big-endian on this machine."""
     order = dtype.byteorder
     return order == ">" or (order == "=" and sys.byteorder == "big" and dtype.itemsize > 1)
 
 
-def little(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def little_endian_bytes(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Returns the bytes of a row-major little-endian copy."""
     import numpy as np
 
-    order = a.dtype.newbyteorder("<") if is_big(a.dtype) else a.dtype
+    order = a.dtype.newbyteorder("<") if is_big_endian(a.dtype) else a.dtype
     return np.ascontiguousarray(a, order).reshape(-1).view(np.uint8)
 
 
@@ -345,7 +345,7 @@ def name_of(dtype: np.dtype[Any], what: str = "") -> str:
     )
 
 
-def given(value: Any, what: str = "a tensor") -> Given:
+def writable_array(value: Any, what: str = "a tensor") -> Writable:
     """Converts an array of NumPy, torch, jax, or anything with DLPack, ``__array__`` or the buffer protocol.
 
     Raises:
@@ -354,7 +354,7 @@ def given(value: Any, what: str = "a tensor") -> Given:
     """
     import numpy as np
 
-    if isinstance(value, Given):
+    if isinstance(value, Writable):
         return value
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
         return _of_torch(value, what)
@@ -388,12 +388,12 @@ def given(value: Any, what: str = "a tensor") -> Given:
             a, noted = encoded
     name = name_of(a.dtype, what)
     if a.size == 0 or _is_plain(a, name):
-        return Given(a, name, None, (value, a), None, noted)
-    place = (a.__array_interface__["data"][0], name, a.shape, a.strides, a.dtype.byteorder)
-    return Given(a, name, place, (value, a), None, noted)
+        return Writable(a, name, None, (value, a), None, noted)
+    identity = (a.__array_interface__["data"][0], name, a.shape, a.strides, a.dtype.byteorder)
+    return Writable(a, name, identity, (value, a), None, noted)
 
 
-def _of_torch(tensor: Any, what: str) -> Given:
+def _of_torch(tensor: Any, what: str) -> Writable:
     import numpy as np
     import torch
 
@@ -413,19 +413,19 @@ def _of_torch(tensor: Any, what: str) -> Given:
             f"{what}: elements of {tensor.dtype} cannot be stored", code="python/dtype", kind="unsupported", hint=None
         )
     tensor = tensor.detach().resolve_conj().resolve_neg()
-    place = (
+    identity = (
         (str(tensor.device), tensor.data_ptr(), name, tuple(tensor.shape), tensor.stride()) if tensor.numel() else None
     )
     host = tensor.cpu().contiguous()
     raw = bytes_of(host).numpy()
     shape = tuple(tensor.shape)
     if name == FP4:
-        return Given(raw, name, place, host, (*shape[:-1], 2 * shape[-1]) if shape else (2,))
+        return Writable(raw, name, identity, host, (*shape[:-1], 2 * shape[-1]) if shape else (2,))
     if name in PLAIN:
-        return Given(raw.view(np.dtype(name)).reshape(shape), name, place, host)
+        return Writable(raw.view(np.dtype(name)).reshape(shape), name, identity, host)
     # NumPy may lack the type; the writer only needs its name.
     width = 2 if name == "bfloat16" else 1
-    return Given(raw.view(np.dtype(f"uint{8 * width}")).reshape(shape), name, place, host)
+    return Writable(raw.view(np.dtype(f"uint{8 * width}")).reshape(shape), name, identity, host)
 
 
 def bytes_of(tensor: Any) -> Any:
@@ -447,13 +447,13 @@ def has_elements(tensor: Any) -> None:
         )
 
 
-def writable(buffer: Any, of: Tensor | None = None) -> Any:
+def writable(buffer: Any, target: Tensor | None = None) -> Any:
     """Returns the memory of an array to read into: an object with the buffer protocol, or a torch tensor. If
-    ``of`` is given, the element types must match."""
+    ``target`` is given, the element types must match."""
     if type(buffer).__module__.partition(".")[0] == "torch" and hasattr(buffer, "detach"):
         from ._torch import memory
 
-        _compare(of, str(buffer.dtype).partition(".")[2])
+        _compare(target, str(buffer.dtype).partition(".")[2])
         return memory(buffer)
     import numpy as np
 
@@ -466,42 +466,42 @@ def writable(buffer: Any, of: Tensor | None = None) -> Any:
         if buffer.dtype.byteorder == ">":
             raise UsageError("the array to read into is big-endian", code="python/buffer", kind="misuse")
         # Strings and times, which files store as numbers, match a tensor that has this very dtype in NumPy.
-        if of is None or of._info[5] is None or buffer.dtype != of.numpy_dtype:
-            _compare(of, str(buffer.dtype.name))
+        if target is None or target._info[5] is None or buffer.dtype != target.numpy_dtype:
+            _compare(target, str(buffer.dtype.name))
         return buffer.reshape(-1).view(np.uint8)
     try:
         view = memoryview(buffer)
     except TypeError:
-        return buffer  # The native half says what it lacks.
+        return buffer  # The native half raises the error.
     # Bytes are not elements.
     if view.format not in ("B", "c"):
-        _compare(of, str(np.asarray(view).dtype.name))
+        _compare(target, str(np.asarray(view).dtype.name))
     return buffer
 
 
-def _compare(of: Tensor | None, found: str) -> None:
+def _compare(target: Tensor | None, found: str) -> None:
     """Raises if the element type differs from the tensor's."""
-    wanted = of.dtype if of is not None else found
-    if of is None or found == wanted:
+    wanted = target.dtype if target is not None else found
+    if target is None or found == wanted:
         return
     if wanted in PACKED:
         # Packed elements have no matching array type, except torch's pairs.
         is_same = found == "uint8" or (wanted == FP4 and found == PAIRS)
     else:
         is_unknown = wanted not in PLAIN and wanted not in EXTRA
-        is_same = is_unknown and found == of.components["data"].storage
+        is_same = is_unknown and found == target.components["data"].storage
     if not is_same:
         raise UsageError(
-            f"{of.file.name}: tensor `{of.name}`: its elements are {wanted}, those of the array to read into {found}",
+            f"{target.file.name}: tensor `{target.name}`: its elements are {wanted}, those of the array to read into {found}",
             code="python/buffer",
             kind="misuse",
-            source=of.file.name,
-            tensor=of.name,
+            source=target.file.name,
+            tensor=target.name,
             hint=f"read into an array of {wanted}; or raw=True for the bytes as they are",
         )
 
 
-def placed(e: UnsupportedError, source: str, tensor: str) -> UnsupportedError:
+def with_tensor_name(e: UnsupportedError, source: str, tensor: str) -> UnsupportedError:
     """Returns the error with the names of its source and tensor."""
     return UnsupportedError(
         f"{source}: tensor `{tensor}`: {e._message}",

@@ -17,7 +17,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from . import _holdall
-from ._arrow_types import dictionary, extension, has_nulls, restored, said
+from ._arrow_types import dictionary, extension, has_nulls, restored, declared_format
 from ._kinds import MOST, Types, _element, _too_many, written
 from ._packages import package
 from .errors import TargetExistsError, UsageError
@@ -118,7 +118,7 @@ class Arrow:
             return _holdall.arrow_stream(field, lambda: next(batches, None))
         pa = pyarrow()
         stream = _Stream(self._field(as_views), lambda: next(batches, None))
-        schema = pa.schema(pa.field(_Said(field)).type)
+        schema = pa.schema(pa.field(_TypeForPyarrow(field)).type)
         nodes = [node for *_, node in self._columns]
 
         def restore() -> Iterator[Any]:
@@ -201,7 +201,7 @@ class _Stream:
         return _holdall.arrow_stream(*self._of)
 
 
-class _Said:
+class _TypeForPyarrow:
     """A type, for pyarrow."""
 
     def __init__(self, field: Field) -> None:
@@ -296,7 +296,7 @@ def _field(types: Types, at: int, name: str, optional: bool, as_views: bool = Fa
     row = types.rows[at]
     is_nullable = optional or (isinstance(node, dict) and node.get("arrow.nullable") is True)
     flags = _NULLABLE if is_nullable else 0
-    format, indices = said(node, str(row.more) if row.kind == "scalar" else row.kind), dictionary(node)
+    format, indices = declared_format(node, str(row.more) if row.kind == "scalar" else row.kind), dictionary(node)
     if indices is not None:
         index, is_ordered = indices
         flags |= 1 if is_ordered else 0
@@ -378,13 +378,13 @@ def _scalar_field(dtype: str, name: str, flags: int = 0) -> Field:
 
 def _tensor_field(dtype: str, shape: Sequence[int], name: str, flags: int = 0) -> Field:
     item = _scalar_field(dtype, "item", _NULLABLE)
-    said = []
+    metadata = []
     if dtype in _FORMATS:
-        said = [
+        metadata = [
             ("ARROW:extension:name", "arrow.fixed_shape_tensor"),
             ("ARROW:extension:metadata", json.dumps({"shape": list(shape)})),
         ]
-    return f"+w:{prod(shape)}", name, flags, said, [item], []
+    return f"+w:{prod(shape)}", name, flags, metadata, [item], []
 
 
 # Elements.

@@ -20,7 +20,17 @@ from typing import Any
 
 from ._packages import package
 
-__all__ = ["VALUE", "annotate", "dictionary", "extension", "has_nulls", "restored", "said", "stored", "stored_type"]
+__all__ = [
+    "VALUE",
+    "annotate",
+    "declared_format",
+    "dictionary",
+    "extension",
+    "has_nulls",
+    "restored",
+    "stored",
+    "stored_type",
+]
 
 #: The member that holds an element of a list with nulls.
 VALUE = "value"
@@ -38,7 +48,7 @@ _KNOWN = {
 _INDICES = {"int8": "c", "uint8": "C", "int16": "s", "uint16": "S", "int32": "i", "uint32": "I", "int64": "l", "uint64": "L"}
 
 
-def said(node: Any, kind: str) -> str | None:
+def declared_format(node: Any, kind: str) -> str | None:
     """Returns the format string that the schema of a member of this kind names, if it is one for the kind."""
     found = node.get("arrow.type") if isinstance(node, dict) else None
     known = _KNOWN.get(kind)

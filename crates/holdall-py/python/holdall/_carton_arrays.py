@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ._arrays import array, given, little
+from ._arrays import array, writable_array, little_endian_bytes
 from .errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _native(of: Any, what: str) -> tuple[str, list[int], Any]:
             kind="unsupported",
             hint="decode them: numpy.char.decode(x, 'utf-8')",
         )
-    a = given(of, what)
+    a = writable_array(of, what)
     if a.dtype not in TYPES:
         raise UnsupportedError(
             f"{what} has elements of {a.dtype}, which packages do not have",
@@ -162,4 +162,4 @@ def _native(of: Any, what: str) -> tuple[str, list[int], Any]:
             kind="unsupported",
             hint=f"convert them to one of {', '.join(sorted(TYPES))}",
         )
-    return a.dtype, list(a.array.shape), little(a.array)
+    return a.dtype, list(a.array.shape), little_endian_bytes(a.array)

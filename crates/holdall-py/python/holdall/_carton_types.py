@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ._reports import Said, Verified, made
+from ._reports import JsonObject, Verified, made
 from .errors import FormatWarning, HoldallError
 
 __all__ = [
@@ -42,9 +42,9 @@ class Spec(NamedTuple):
     internal_name: str | None = None
 
     @classmethod
-    def _of(cls, said: Said) -> Spec:
-        shape = said["shape"]
-        return cls(**{**said, "shape": shape if isinstance(shape, str) else tuple(shape)})
+    def _of(cls, report: JsonObject) -> Spec:
+        shape = report["shape"]
+        return cls(**{**report, "shape": shape if isinstance(shape, str) else tuple(shape)})
 
     def __str__(self) -> str:
         shape = self.shape if isinstance(self.shape, str) else "[" + ", ".join(map(str, self.shape)) + "]"
@@ -183,10 +183,10 @@ class OutputReport:
     first: tuple[int | None, list[int], str, str] | None
 
     @classmethod
-    def _of(cls, said: Said) -> OutputReport:
-        first = said["first"]
+    def _of(cls, report: JsonObject) -> OutputReport:
+        first = report["first"]
         first = first and (first["part"], first["index"], first["found"], first["expected"])
-        return made(cls, said, count=said["elements"], differing=said["differ"], first=first)
+        return made(cls, report, count=report["elements"], differing=report["differ"], first=first)
 
     def __bool__(self) -> bool:
         return self.close
@@ -221,8 +221,8 @@ class SelfTestReport:
     seconds: float
 
     @classmethod
-    def _of(cls, said: Said) -> SelfTestReport:
-        return made(cls, said, outputs=[OutputReport._of(output) for output in said["outputs"]])
+    def _of(cls, report: JsonObject) -> SelfTestReport:
+        return made(cls, report, outputs=[OutputReport._of(output) for output in report["outputs"]])
 
     def __bool__(self) -> bool:
         return self.passed

@@ -182,7 +182,7 @@ def text(of: object, what: str) -> str:
         UnicodeEncodeError: it has half of a surrogate pair.
     """
     if not isinstance(of, str):
-        raise TypeError(f"{what} must be a text, not {type(of).__name__}")
+        raise TypeError(f"{what} must be a string, not {type(of).__name__}")
     try:
         of.encode()
     except UnicodeEncodeError as e:

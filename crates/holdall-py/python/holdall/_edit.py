@@ -40,8 +40,8 @@ class EditReport:
     warnings: list[FormatWarning]
 
     @classmethod
-    def _of(cls, said: dict[str, Any]) -> EditReport:
-        return made(cls, said, warnings=[FormatWarning(**w) for w in said["warnings"]])
+    def _of(cls, report: dict[str, Any]) -> EditReport:
+        return made(cls, report, warnings=[FormatWarning(**w) for w in report["warnings"]])
 
 
 class Edit:
@@ -167,13 +167,13 @@ class Edit:
         with listening(self._progress) as listener:
             if self._compacts and not self._changes:
                 self._native.discard()
-                said = self._compacted(listener)
+                report = self._compacted(listener)
             else:
-                said = self._native.commit(self._writing, listener)
+                report = self._native.commit(self._writing, listener)
                 if self._compacts:
                     compacted = self._compacted(listener)
-                    said = compacted | {name: said[name] + compacted[name] for name in ("left_behind", "warnings")}
-        self._report = EditReport._of(said)
+                    report = compacted | {name: report[name] + compacted[name] for name in ("left_behind", "warnings")}
+        self._report = EditReport._of(report)
         return self._report
 
     def _compacted(self, listener: Any) -> dict[str, Any]:

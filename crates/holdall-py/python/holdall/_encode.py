@@ -93,7 +93,7 @@ def is_text(value: Any) -> bool:
 
 
 def texts(a: np.ndarray[Any, Any]) -> tuple[list[str], dict[str, Any]]:
-    """Returns the strings of an array of any length each, row by row, and the attribute that says what they were.
+    """Returns the strings of an array of any length each, in row-major order, and the attribute for their original form.
 
     Raises:
         UnsupportedError: missing elements are another object than ``None`` and NaN.

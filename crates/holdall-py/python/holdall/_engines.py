@@ -96,9 +96,9 @@ def tensors(path: str, how: Mapping[str, Any]) -> list[dict[str, Any]]:
     with open(path, **how) as file:
         for name, t in file.items():
             first = next(iter(t.components.values()), None)
-            told = (path, name, t.dtype, list(t.shape), t.layout, t.stored_nbytes)
+            columns = (path, name, t.dtype, list(t.shape), t.layout, t.stored_nbytes)
             place = (None, None) if first is None else (first.start, first.digest)
-            rows.append(dict(zip((column for column, _ in TENSORS), told + place)))
+            rows.append(dict(zip((column for column, _ in TENSORS), columns + place)))
     return rows
 
 

@@ -39,7 +39,7 @@ def evolution(
         elif callable(by):
             given.append((at, (None, (_of_values(by), _of_tensors(by, file)))))
         else:
-            raise TypeError(f"a converter must be a text or a function, not {type(by).__name__}")
+            raise TypeError(f"a converter must be a string or a function, not {type(by).__name__}")
     renames = list((rename or {}).items())
     return {"path": path, "renames": renames, "converters": given, "drop": bool(drop)}
 

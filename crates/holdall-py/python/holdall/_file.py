@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _holdall
-from ._arrays import array, finished, know, placed, writable
+from ._arrays import array, complete_load, cache_dtypes, with_tensor_name, writable
 from ._limits import Limits
 from ._progress import Progress, listening
 from ._reports import VerifyReport
@@ -335,7 +335,7 @@ class File(Mapping[str, "Tensor"]):
         progress: Progress = None,
     ) -> dict[str, Any]:
         """Loads tensors into writable NumPy arrays in new memory: see :func:`holdall.load`."""
-        from ._restore import Loaded, restore, value, warn_of
+        from ._restore import Loaded, restore, value, warn_of_faults
 
         if tied not in ("share", "copy"):
             raise UsageError(f'tied must be "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
@@ -373,10 +373,10 @@ class File(Mapping[str, "Tensor"]):
             done = set(out)
             others = [at for at in others if native.info(at)[0] not in done]
         else:
-            know(native.dtypes(positions))
+            cache_dtypes(native.dtypes(positions))
             with listening(progress) as listener:
                 loaded = native.load(positions, threads, check, listener, True, tied == "share")
-            out, done = finished(loaded, self._array, kept), set()
+            out, done = complete_load(loaded, self._array, kept), set()
         for at in others:
             t = Tensor(self, at)
             try:
@@ -395,11 +395,11 @@ class File(Mapping[str, "Tensor"]):
             tree = Tree.of(self)
             if tree is not None and tree.fits([*out, *faults]):
                 if faults:
-                    warn_of(faults, self.name)
+                    warn_of_faults(faults, self.name)
                 whole: dict[str, Any] = tree.restored(out, faults)
                 return whole
         if faults:
-            warn_of(faults, self.name)
+            warn_of_faults(faults, self.name)
             return Loaded(out, faults)
         return out
 
@@ -437,7 +437,7 @@ class File(Mapping[str, "Tensor"]):
             made = array(buffer, start, shape, dtype)
             return made.copy() if copy else made
         except UnsupportedError as e:
-            raise placed(e, self.name, name) from None
+            raise with_tensor_name(e, self.name, name) from None
 
     def stream(self, order: Iterable[str] | None = None, *, check: Check | None = None) -> Arriving:
         """Loads tensors in the background, in the given order, and yields each as it arrives, so that computing can

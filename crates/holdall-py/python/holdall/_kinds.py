@@ -308,9 +308,9 @@ def named(dtype: np.dtype[Any], schema: Any) -> np.dtype[Any]:
     base, rest = dtype.subdtype or (dtype, ())
     shape: tuple[int, ...] = ()
     while isinstance(schema, dict):
-        said = _said(schema.get("numpy.descr"))
-        if said is not None and said.itemsize == base.itemsize * int(np.prod(rest, dtype=int)):
-            return np.dtype((said, shape)) if shape else said
+        descr = _named_dtype(schema.get("numpy.descr"))
+        if descr is not None and descr.itemsize == base.itemsize * int(np.prod(rest, dtype=int)):
+            return np.dtype((descr, shape)) if shape else descr
         if not rest:
             break
         shape, rest, schema = (*shape, rest[0]), rest[1:], schema.get("items")
@@ -344,7 +344,7 @@ class Restored(NamedTuple):
             empty: np.ndarray[Any, Any] = np.zeros(a.shape[:-1], self.dtype)
             empty.flags.writeable = a.flags.writeable
             return empty
-        # The characters of an element lie together, also in arrays that are not row by row.
+        # The characters of an element lie together, also in arrays that are not in row-major order.
         together = a if a.strides[-1] == a.itemsize else np.ascontiguousarray(a)
         made: np.ndarray[Any, Any] = together.view(self.dtype)[..., 0]
         return made
@@ -353,15 +353,15 @@ class Restored(NamedTuple):
 def restoring(descr: str | None, shape: tuple[int, ...], width: int) -> Restored | None:
     """Returns how numbers of ``width`` bytes, in that shape, become elements of the NumPy type ``descr``; ``None``
     if they stay numbers."""
-    said = _said(descr)
-    if said is None:
+    dtype = _named_dtype(descr)
+    if dtype is None:
         return None
-    if said.kind in "Mm" or said.name in SUBSTITUTES or said.name in PACKED:
-        return Restored(said, shape, 1) if width == said.itemsize else None
+    if dtype.kind in "Mm" or dtype.name in SUBSTITUTES or dtype.name in PACKED:
+        return Restored(dtype, shape, 1) if width == dtype.itemsize else None
     # The last dimension holds the characters.
-    if not shape or shape[-1] * width != said.itemsize:
+    if not shape or shape[-1] * width != dtype.itemsize:
         return None
-    return Restored(said, shape[:-1], shape[-1])
+    return Restored(dtype, shape[:-1], shape[-1])
 
 
 def restored(a: np.ndarray[Any, Any], descr: str | None) -> np.ndarray[Any, Any]:
@@ -370,7 +370,7 @@ def restored(a: np.ndarray[Any, Any], descr: str | None) -> np.ndarray[Any, Any]
     return a if how is None else how.of(a)
 
 
-def _said(name: Any) -> np.dtype[Any] | None:
+def _named_dtype(name: Any) -> np.dtype[Any] | None:
     """Returns NumPy's dtype of that name if it is a type of strings, bytes or times, or one of ml_dtypes that no file
     has elements of.
 

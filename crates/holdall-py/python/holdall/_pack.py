@@ -123,7 +123,7 @@ def pack(
     if not isinstance(source, str):
         raise TypeError(f"model must be a path as text, not {type(source).__name__}")
     declared = [_declared.specs(of, side) for of, side in ((inputs, "input"), (outputs, "output"))]
-    said = {
+    fields = {
         "name": optional(name, "name"),
         "short_description": optional(short_description, "short_description"),
         "description": optional(description, "description"),
@@ -144,7 +144,7 @@ def pack(
         target, found = _holdall.pack(
             source,
             out,
-            said,
+            fields,
             list(arrays.items()),
             list(files.items()),
             compress,
@@ -211,8 +211,8 @@ def _shown(of: Shown, at: int, arrays: dict[str, Any], files: dict[str, Path]) -
                 _add(arrays, tensor, native(value, f"{side} {name!r} of example {at}"))
                 named.append((name, False, tensor))
         sides.append(named)
-    said = (optional(getattr(example, of), f"{of} of example {at}") for of in ("name", "description"))
-    return *said, *sides
+    labels = (optional(getattr(example, of), f"{of} of example {at}") for of in ("name", "description"))
+    return *labels, *sides
 
 
 def _add(arrays: dict[str, Any], name: str, array: Any) -> None:

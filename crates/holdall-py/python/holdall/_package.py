@@ -27,7 +27,7 @@ def open_package(
     allow: Iterable[Allow],
     offline: bool,
     name: str | None,
-    said: dict[str, Any] | None = None,
+    description: dict[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     cache: bool | str | os.PathLike[str] = False,
 ) -> Package:
@@ -35,9 +35,9 @@ def open_package(
     caps = dict(limits) if limits is not None else None
     words, offline = allowed(allow), bool(offline)
     if isinstance(source, (str, os.PathLike)):
-        opened = _holdall.Package.open(source, io, check, caps, words, stores(storage_options), cached(cache), offline, said)
+        opened = _holdall.Package.open(source, io, check, caps, words, stores(storage_options), cached(cache), offline, description)
         return Package(opened, os.fsdecode(source))
-    if said is not None:
+    if description is not None:
         raise TypeError("runner, framework_version, inputs and outputs require a folder without carton.toml")
     data, name = in_memory(source, name)
     return Package(_holdall.Package.open_bytes(data, name, check, caps, words, stores(storage_options), cached(cache), offline), name)
@@ -100,17 +100,17 @@ class Package:
         self._native = native
         self._tensors: File | None = None
         self.source = source
-        said = native.description()
+        description = native.description()
         for sides in ("inputs", "outputs"):
-            said[sides] = tuple(Spec._of(spec) for spec in said[sides])
-        said["self_tests"] = tuple(SelfTest(**test) for test in said["self_tests"])
-        said["examples"] = tuple(Example(**example) for example in said["examples"])
-        runner = said["runner"]
-        said["runner"] = made(Runner, runner, framework_version=runner["required_framework_version"])
-        said["platforms"] = tuple(said.pop("required_platforms"))
-        said["base_models"] = tuple(said["base_models"])
-        for key, told in said.items():
-            setattr(self, key, told)
+            description[sides] = tuple(Spec._of(spec) for spec in description[sides])
+        description["self_tests"] = tuple(SelfTest(**test) for test in description["self_tests"])
+        description["examples"] = tuple(Example(**example) for example in description["examples"])
+        runner = description["runner"]
+        description["runner"] = made(Runner, runner, framework_version=runner["required_framework_version"])
+        description["platforms"] = tuple(description.pop("required_platforms"))
+        description["base_models"] = tuple(description["base_models"])
+        for key, field in description.items():
+            setattr(self, key, field)
         self.hash = native.hash()
         files = (PackageFile(*row) for row in native.files())
         self.files = Files(self, {file.path: file for file in files})
@@ -359,7 +359,7 @@ class Values(Mapping[str, Value]):
 
 def _path(path: object) -> str:
     if not isinstance(path, str):
-        raise TypeError(f"a path in a package must be a text, not {type(path).__name__}")
+        raise TypeError(f"a path in a package must be a string, not {type(path).__name__}")
     return path
 
 

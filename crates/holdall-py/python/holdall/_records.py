@@ -303,7 +303,7 @@ class Records(Sequence[Any]):
         import numpy as np
 
         if any(not isinstance(condition, str) for condition in conditions):
-            raise TypeError("a condition must be a text such as 'stars>=4'")
+            raise TypeError("a condition must be a string such as 'stars>=4'")
         low, high, step = self._run()
         buffer: Any = self._native.query(low, high, list(conditions))
         places = np.frombuffer(buffer, "<i8") if len(buffer) else np.zeros(0, "<i8")

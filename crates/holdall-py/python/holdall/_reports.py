@@ -26,15 +26,15 @@ __all__ = [
 ]
 
 Number = int | float | complex
-Said = dict[str, Any]
+JsonObject = dict[str, Any]
 T = TypeVar("T")
 
 
-def made(cls: type[T], said: Said, **others: Any) -> T:
+def made(cls: type[T], report: JsonObject, **others: Any) -> T:
     """Returns an instance of ``cls`` with the fields of the native half's report, which have the names of
     ``holdall --json``; ``others`` replace fields that have another type here."""
     names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
-    return cls(**{name: others[name] if name in others else said[name] for name in names})
+    return cls(**{name: others[name] if name in others else report[name] for name in names})
 
 
 class Histogram(NamedTuple):
@@ -79,9 +79,9 @@ class Stats:
     histogram: Histogram | None
 
     @classmethod
-    def _of(cls, said: Said) -> Stats:
-        bins = said["histogram"]
-        return made(cls, said, histogram=bins and Histogram(bins["min"], bins["max"], bins["counts"]))
+    def _of(cls, report: JsonObject) -> Stats:
+        bins = report["histogram"]
+        return made(cls, report, histogram=bins and Histogram(bins["min"], bins["max"], bins["counts"]))
 
     def _repr_html_(self) -> str:
         from ._html import stats
@@ -153,11 +153,11 @@ class ScanReport:
         return self.verdict in ("safe", "no pickles")
 
     @classmethod
-    def _of(cls, said: Said) -> ScanReport:
-        def pickle(one: Said) -> Pickle:
+    def _of(cls, report: JsonObject) -> ScanReport:
+        def pickle(one: JsonObject) -> Pickle:
             return made(Pickle, one, imports=[made(Import, each) for each in one["imports"]])
 
-        return made(cls, said, pickles=[pickle(one) for one in said["pickles"]])
+        return made(cls, report, pickles=[pickle(one) for one in report["pickles"]])
 
 
 class Verified:
@@ -209,9 +209,9 @@ class VerifyReport(Verified):
     warnings: list[FormatWarning]
 
     @classmethod
-    def _of(cls, said: Said) -> VerifyReport:
-        unverified = [Unverified(**u) for u in said["unverified"]]
-        return made(cls, said, unverified=unverified, warnings=[FormatWarning(**w) for w in said["warnings"]])
+    def _of(cls, report: JsonObject) -> VerifyReport:
+        unverified = [Unverified(**u) for u in report["unverified"]]
+        return made(cls, report, unverified=unverified, warnings=[FormatWarning(**w) for w in report["warnings"]])
 
     @classmethod
     def _unopened(cls, e: HoldallError) -> VerifyReport:
@@ -290,11 +290,11 @@ class ConvertReport:
     files: list[str]
 
     @classmethod
-    def _of(cls, said: Said) -> ConvertReport:
-        overflows = [Overflowed(o["name"], o["from"], o["to"], o["count"]) for o in said["overflows"]]
-        reformed = [Reformed(**r) for r in said["reformed"]]
-        warnings = [FormatWarning(**w) for w in said["warnings"]]
-        return made(cls, said, overflows=overflows, reformed=reformed, warnings=warnings)
+    def _of(cls, report: JsonObject) -> ConvertReport:
+        overflows = [Overflowed(o["name"], o["from"], o["to"], o["count"]) for o in report["overflows"]]
+        reformed = [Reformed(**r) for r in report["reformed"]]
+        warnings = [FormatWarning(**w) for w in report["warnings"]]
+        return made(cls, report, overflows=overflows, reformed=reformed, warnings=warnings)
 
 
 @dataclass(frozen=True)
@@ -340,21 +340,21 @@ class ValueDiff:
     first: tuple[list[int], Number, Number] | None
 
     @classmethod
-    def _of(cls, said: Said) -> ValueDiff:
-        first = said["first"]
-        return made(cls, said, first=first and (first["index"], first["a"], first["b"]))
+    def _of(cls, report: JsonObject) -> ValueDiff:
+        first = report["first"]
+        return made(cls, report, first=first and (first["index"], first["a"], first["b"]))
 
 
-def _pair(said: list[Any] | None) -> tuple[Any, Any] | None:
-    return None if said is None else (said[0], said[1])
+def _pair(report: list[Any] | None) -> tuple[Any, Any] | None:
+    return None if report is None else (report[0], report[1])
 
 
-def _type_name(said: Said | None) -> str | None:
-    return None if said is None else _holdall.type_name(said["dtype"], said["logical_type"])
+def _type_name(report: JsonObject | None) -> str | None:
+    return None if report is None else _holdall.type_name(report["dtype"], report["logical_type"])
 
 
-def _sides(said: list[Said]) -> dict[str, tuple[Any, Any]]:
-    return {attribute["key"]: (attribute.get("a"), attribute.get("b")) for attribute in said}
+def _sides(report: list[JsonObject]) -> dict[str, tuple[Any, Any]]:
+    return {attribute["key"]: (attribute.get("a"), attribute.get("b")) for attribute in report}
 
 
 @dataclass(frozen=True)
@@ -373,16 +373,16 @@ class TensorDiff:
     incomparable: HoldallError | None
 
     @classmethod
-    def _of(cls, said: Said) -> TensorDiff:
+    def _of(cls, report: JsonObject) -> TensorDiff:
         return made(
             cls,
-            said,
-            types=_pair(said["types"] and [_type_name(side) for side in said["types"]]),
-            shapes=_pair(said["shapes"]),
-            layouts=_pair(said["layouts"]),
-            attributes=_sides(said["attributes"]),
-            components=[component["role"] for component in said["components"]],
-            values=said["values"] and ValueDiff._of(said["values"]),
+            report,
+            types=_pair(report["types"] and [_type_name(side) for side in report["types"]]),
+            shapes=_pair(report["shapes"]),
+            layouts=_pair(report["layouts"]),
+            attributes=_sides(report["attributes"]),
+            components=[component["role"] for component in report["components"]],
+            values=report["values"] and ValueDiff._of(report["values"]),
         )
 
     def __str__(self) -> str:
@@ -415,17 +415,17 @@ class Diff:
     changed: list[TensorDiff]
 
     @classmethod
-    def _of(cls, said: Said) -> Diff:
+    def _of(cls, report: JsonObject) -> Diff:
         return made(
             cls,
-            said,
-            is_identical=said["identical"],
-            is_same=said["same"],
-            identical=said["unchanged"],
-            removed=[tensor["name"] for tensor in said["removed"]],
-            added=[tensor["name"] for tensor in said["added"]],
-            attributes=_sides(said["attributes"]),
-            changed=[TensorDiff._of(tensor) for tensor in said["changed"]],
+            report,
+            is_identical=report["identical"],
+            is_same=report["same"],
+            identical=report["unchanged"],
+            removed=[tensor["name"] for tensor in report["removed"]],
+            added=[tensor["name"] for tensor in report["added"]],
+            attributes=_sides(report["attributes"]),
+            changed=[TensorDiff._of(tensor) for tensor in report["changed"]],
         )
 
     def __bool__(self) -> bool:

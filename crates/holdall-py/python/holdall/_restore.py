@@ -1,4 +1,4 @@
-"""What :func:`holdall.load` returns: arrays, and the values of Python that tensors were written for."""
+"""The results of :func:`holdall.load`: arrays, with the Python types that they had when they were saved."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _holdall
-from ._arrays import numpy_dtype, placed
+from ._arrays import numpy_dtype, with_tensor_name
 from ._encode import DESCR, DTYPE, FIELDS, MASKED, ORDER, SHAPE, TEXT
 from ._kinds import named, restored
 from ._sparse import LAYOUTS
@@ -23,8 +23,8 @@ __all__ = ["Loaded"]
 
 
 class Loaded(dict[Any, Any]):
-    """What :func:`holdall.load` returns for a file some of whose tensors cannot be loaded: a dict of the others.
-    Asking for one of those, ``loaded["name"]``, raises its error."""
+    """The tensors of a file, some of which could not be loaded: a dict of the others. Access to a missing one,
+    ``loaded["name"]``, raises its error."""
 
     __slots__ = ("faults",)
 
@@ -44,20 +44,20 @@ class Loaded(dict[Any, Any]):
         return Loaded, (dict(self), self.faults)
 
 
-def warn_of(faults: Mapping[str, HoldallError], source: str) -> None:
+def warn_of_faults(faults: Mapping[str, HoldallError], source: str) -> None:
     """Warns that some tensors of a file were not loaded, and names the first few."""
-    said = [str(e) for e in list(faults.values())[:3]]
+    messages = [str(e) for e in list(faults.values())[:3]]
     more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
     count = f"{len(faults)} tensor{'' if len(faults) == 1 else 's'}"
-    warnings.warn(f"{source}: {count} could not be loaded, see `faults` of the result: {'; '.join(said)}{more}", stacklevel=4)
+    warnings.warn(f"{source}: {count} could not be loaded, see `faults` of the result: {'; '.join(messages)}{more}", stacklevel=4)
 
 
 def value(tensor: Tensor, dense: bool) -> Any:
-    """Returns a tensor of a layout other than dense, in memory of its own: an array whose elements are not row by
-    row, a sparse matrix, a structured array. Records and runs that no array holds are read from the file.
+    """Returns a copy of a tensor whose layout is not dense, as an array that is not row-major, a sparse matrix or a
+    structured array. Records and blobs that no array can represent are returned as objects that read the file.
 
     Raises:
-        UnsupportedError: the tensor is none of these, and ``dense`` is false.
+        UnsupportedError: the tensor has another layout, and ``dense`` is false.
     """
     if tensor.fault is not None:
         raise tensor.fault
@@ -65,10 +65,10 @@ def value(tensor: Tensor, dense: bool) -> Any:
         return tensor.numpy(copy=True)
     if tensor.layout == "records":
         found = structured(tensor)
-        return _kept(tensor).records() if found is None else found
+        return _with_own_file(tensor).records() if found is None else found
     if tensor.layout == "blob":
         about = tensor.attributes.get(TEXT)
-        return _kept(tensor).blob() if about is None else _texts(tensor, about)
+        return _with_own_file(tensor).blob() if about is None else _texts(tensor, about)
     if dense:
         return tensor.to_dense()
     if tensor.layout in LAYOUTS:
@@ -83,8 +83,8 @@ def value(tensor: Tensor, dense: bool) -> Any:
     )
 
 
-def _kept(tensor: Tensor) -> Tensor:
-    """Returns the tensor of another handle of its file, which stays open when the file is closed."""
+def _with_own_file(tensor: Tensor) -> Tensor:
+    """Returns the tensor with a separate handle of its file, which stays open when the file is closed."""
     from ._file import File
 
     file = tensor.file
@@ -93,8 +93,8 @@ def _kept(tensor: Tensor) -> Tensor:
 
 
 def structured(tensor: Tensor) -> np.ndarray[Any, Any] | None:
-    """Returns the records of a dataset as a structured array in memory of its own; ``None`` if a member has no fixed
-    size, may be absent, or has names (an enum): an array would not show that.
+    """Returns a copy of the records of a dataset as a structured array; ``None`` if an array cannot represent a member:
+    it has no fixed size, is optional, or is an enum.
 
     Raises:
         UnsupportedError: a member needs ml_dtypes.
@@ -108,7 +108,7 @@ def structured(tensor: Tensor) -> np.ndarray[Any, Any] | None:
     try:
         dtype = named(records._types.dtype(), records.schema)
     except UnsupportedError as e:
-        raise placed(e, tensor.file.name, tensor.name) from None
+        raise with_tensor_name(e, tensor.file.name, tensor.name) from None
     if dtype.names is None:
         return records.numpy().copy()
     count = len(records)
@@ -121,15 +121,15 @@ def structured(tensor: Tensor) -> np.ndarray[Any, Any] | None:
         out = np.ndarray((count,), dtype, memory, start)
     given = _fields(attributes.get(FIELDS))
     if given is not None and len(given.names or ()) == len(dtype.names):
-        out = _as(out, given)
+        out = _with_dtype(out, given)
     try:
         return out if dims is None else out.reshape(dims)
     except ValueError:
         return out
 
 
-def _as(a: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Returns the records with members of another layout; those that do not fit it stay as they are."""
+def _with_dtype(a: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Returns the records as an array of ``dtype``, or unchanged if they cannot be converted to it."""
     try:
         return a.astype(dtype)
     except (TypeError, ValueError):
@@ -137,7 +137,7 @@ def _as(a: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 def _fields(about: Any) -> np.dtype[Any] | None:
-    """Returns the structured dtype of a description; ``None`` if it is no valid one."""
+    """Returns the structured dtype that an attribute describes; ``None`` if the description is invalid."""
     import numpy as np
 
     try:
@@ -145,10 +145,10 @@ def _fields(about: Any) -> np.dtype[Any] | None:
         made = [_fields(f) if _is_fields(f) else _format(f) for f in formats]
         plain = [name[0] if isinstance(name, list) else name for name in names]
         titles = [name[1] if isinstance(name, list) else None for name in names]
-        of: dict[str, Any] = {"names": plain, "formats": made, "offsets": offsets, "itemsize": size}
+        fields: dict[str, Any] = {"names": plain, "formats": made, "offsets": offsets, "itemsize": size}
         if any(title is not None for title in titles):
-            of["titles"] = titles
-        dtype: np.dtype[Any] = np.dtype(of)  # type: ignore[call-overload]
+            fields["titles"] = titles
+        dtype: np.dtype[Any] = np.dtype(fields)  # type: ignore[call-overload]
     except (TypeError, ValueError, LookupError, OverflowError, UnsupportedError):
         return None
     return None if dtype.hasobject else dtype
@@ -173,20 +173,20 @@ def _format(form: Any) -> Any:
 
 
 def _texts(tensor: Tensor, about: Any) -> Any:
-    """Returns the runs of a blob as an array of NumPy's strings of any length."""
+    """Returns the entries of a blob as an array of NumPy's variable-length strings."""
     import numpy as np
 
     found: list[Any] = list(tensor.blob())
     if not isinstance(about, dict) or not all(isinstance(text, str) for text in found):
-        return _kept(tensor).blob()
-    how: dict[str, Any] = {} if about.get("coerce", True) else {"coerce": False}
+        return _with_own_file(tensor).blob()
+    options: dict[str, Any] = {} if about.get("coerce", True) else {"coerce": False}
     if "na" in about:
-        how["na_object"] = about["na"]
+        options["na_object"] = about["na"]
         missing = about.get("missing", b"")
         for at in np.frombuffer(missing, "<u8") if isinstance(missing, bytes) and len(missing) % 8 == 0 else ():
             if at < len(found):
                 found[int(at)] = about["na"]
-    dtype: Any = np.dtypes.StringDType(**how)
+    dtype: Any = np.dtypes.StringDType(**options)
     out = np.array(found, dtype)
     dims = _dims(about.get("shape"))
     try:
@@ -202,11 +202,11 @@ def _dims(shape: Any) -> tuple[int, ...] | None:
     return None
 
 
-def restore(out: dict[str, Any], file: File, apart: set[str], faults: dict[str, HoldallError] | None) -> set[str]:
-    """Gives the loaded arrays the types and orders that they were written with, except those in ``apart``, which have them
-    already, and puts masked arrays together. Returns the names of the masks.
+def restore(out: dict[str, Any], file: File, already_restored: set[str], faults: dict[str, HoldallError] | None) -> set[str]:
+    """Restores the types and orders that the loaded arrays had when they were saved, except those in
+    ``already_restored``, and joins masked arrays with their masks. Returns the names of the masks.
 
-    Masked arrays that cannot be put together move to ``faults``; without it, their error is raised."""
+    A masked array whose mask does not fit moves to ``faults``; without ``faults``, its error is raised."""
     found: list[tuple[str, str | None]] = []
     for at, noted in _holdall.noted(file._native):
         name = file._native.info(at)[0]
@@ -216,7 +216,7 @@ def restore(out: dict[str, Any], file: File, apart: set[str], faults: dict[str, 
         if isinstance(about, dict):
             mask = about.get("mask")
             found.append((name, mask if isinstance(mask, str) else None))
-        if name in apart:
+        if name in already_restored:
             continue
         descr = noted.get(DESCR, noted.get(DTYPE))
         if isinstance(descr, str):
@@ -230,7 +230,7 @@ def restore(out: dict[str, Any], file: File, apart: set[str], faults: dict[str, 
     for name, other in found:
         try:
             if other in are_masked:
-                raise unfit(file, name, "it is a masked array itself")
+                raise mask_error(file, name, "it is a masked array itself")
             if other is not None and other not in out:
                 mask = file[other]
                 out[other] = value(mask, True) if mask.layout in WAYS else mask.numpy(copy=True)
@@ -246,7 +246,7 @@ def restore(out: dict[str, Any], file: File, apart: set[str], faults: dict[str, 
     return used
 
 
-def unfit(file: File, name: str, why: str) -> MalformedError:
+def mask_error(file: File, name: str, why: str) -> MalformedError:
     """Returns the error for a mask that does not fit the array ``name``."""
     return MalformedError(
         f"{file.name}: tensor `{name}`: its mask does not fit it: {why}",
@@ -258,7 +258,7 @@ def unfit(file: File, name: str, why: str) -> MalformedError:
 
 
 def masked(data: Any, mask: Any, file: File, name: str) -> Any:
-    """Returns the masked array ``name`` of its data and its mask.
+    """Returns the masked array ``name``, made from its data and its mask.
 
     Raises:
         MalformedError: the mask does not have the shape of the data.
@@ -269,7 +269,7 @@ def masked(data: Any, mask: Any, file: File, name: str) -> Any:
     try:
         made: Any = np.ma.MaskedArray(data, np.ma.nomask if mask is None else mask)
     except (TypeError, ValueError, np.ma.MAError) as e:
-        raise unfit(file, name, str(e)) from None
+        raise mask_error(file, name, str(e)) from None
     fill = about.get("fill")
     dtype = made.dtype.newbyteorder("<")
     if isinstance(fill, bytes) and len(fill) == dtype.itemsize:

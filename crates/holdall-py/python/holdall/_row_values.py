@@ -1,4 +1,4 @@
-"""Rows that are Python objects, and the functions with which the native half reads their values."""
+"""The functions with which the native half reads rows that are Python objects."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _NAIVE = datetime.datetime(1970, 1, 1)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _DAY = datetime.date(1970, 1, 1).toordinal()
 #: One more than the largest number of nanoseconds that 64 bits can hold.
-_MOST = 1 << 63
+_NANOS_END = 1 << 63
 
 
 def objects(rows: Iterator[Any]) -> tuple[Callable[..., Any], ...]:
     """Returns the functions with which the native half reads these rows, in its order."""
-    return (lambda: list(islice(rows, ROWS)), _class, _text, _key, _block, json_text)
+    return (lambda: list(islice(rows, ROWS)), _classify, _text, _key, _block, json_text)
 
 
-def _class(value: Any) -> tuple[str, Any, int | None]:
+def _classify(value: Any) -> tuple[str, Any, int | None]:
     """Returns the class of a value that is not one of Python's basic types, with the value, or with an equivalent
     value: ``"a"`` for arrays, ``"t"`` for times, with their nanoseconds, ``"d"`` for decimal numbers, ``"="`` for basic
     types.
@@ -42,7 +42,7 @@ def _class(value: Any) -> tuple[str, Any, int | None]:
         # The usual times first, in as few steps as possible.
         since = value - (_EPOCH if value.tzinfo is not None else _NAIVE)
         nanos = (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000
-        return "t", value, nanos if -_MOST <= nanos < _MOST else None
+        return "t", value, nanos if -_NANOS_END <= nanos < _NANOS_END else None
     if isinstance(value, datetime.date):
         return "t", value, _nanos(value)
     if isinstance(value, decimal.Decimal):
@@ -53,7 +53,7 @@ def _class(value: Any) -> tuple[str, Any, int | None]:
         return "t", value, _nanos(value)
     if isinstance(value, np.ndarray):
         if not value.ndim:
-            return _class(value[()])
+            return _classify(value[()])
         if value.dtype.kind == "M":
             return "=", list(value), None
         return ("=", value.tolist(), None) if isinstance(value, np.ma.MaskedArray) else ("a", value, None)
@@ -77,10 +77,10 @@ def _nanos(value: Any) -> int | None:
         if hasattr(value, "nanosecond"):
             # A time of pandas, whose NaT has the smallest number.
             exactly: int = getattr(value, "value")  # noqa: B009
-            return exactly if exactly != -_MOST else None
-        return _class(datetime.datetime.combine(value.date(), value.time(), value.tzinfo))[2]
+            return exactly if exactly != -_NANOS_END else None
+        return _classify(datetime.datetime.combine(value.date(), value.time(), value.tzinfo))[2]
     nanos = (value.toordinal() - _DAY) * 86_400_000_000_000
-    return nanos if -_MOST <= nanos < _MOST else None
+    return nanos if -_NANOS_END <= nanos < _NANOS_END else None
 
 
 def _text(value: Any) -> str:

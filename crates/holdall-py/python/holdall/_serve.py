@@ -119,9 +119,9 @@ def serve(
         "in_flight": in_flight,
         "idle_timeout": float(idle_timeout),
     }
-    told = None if log is None else _telling(log)
+    on_request = None if log is None else _telling(log)
     one = isinstance(paths, (str, os.PathLike))
-    return Server(_holdall.Server([paths] if one else list(paths), how, told))  # type: ignore[arg-type]
+    return Server(_holdall.Server([paths] if one else list(paths), how, on_request))  # type: ignore[arg-type]
 
 
 def _telling(log: Callable[[Access], object]) -> Callable[..., None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable
 
-from ._arrays import has_elements, placed
+from ._arrays import has_elements, with_tensor_name
 from .errors import HoldallError, MissingPackageError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ def _columns(data: Any, places: Any, shape: tuple[int, ...], np: Any) -> Any:
 
 
 def _blocks(data: Any, places: Any, shape: tuple[int, ...], block: Any, np: Any) -> Any:
-    """Returns entries that are stored by blocks, each row by row, as the arrays of blocks of compressed rows; ``None``
-    if they are not."""
+    """Returns entries that are stored by blocks, each in row-major order, as the arrays of blocks of compressed rows;
+    ``None`` if they are not."""
     if not (isinstance(block, list) and len(block) == 2 and all(isinstance(n, int) and n > 0 for n in block)):
         return None
     height, width = block
@@ -97,7 +97,7 @@ def _blocks(data: Any, places: Any, shape: tuple[int, ...], block: Any, np: Any)
 
 
 def _of_blocks(rows: Any, columns: Any, height: int, width: int, np: Any) -> tuple[Any, Any]:
-    """Returns the coordinates of the elements of blocks, each row by row."""
+    """Returns the coordinates of the elements of blocks, each in row-major order."""
     shape = (len(rows), height, width)
     first = rows[:, None, None] * height + np.arange(height)[None, :, None]
     second = columns[:, None, None] * width + np.arange(width)[None, None, :]
@@ -182,7 +182,7 @@ def _made(tensor: Tensor, where: str, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except HoldallError as e:
-        raise placed(e, tensor.file.name, tensor.name) if isinstance(e, UnsupportedError) else e from None
+        raise with_tensor_name(e, tensor.file.name, tensor.name) if isinstance(e, UnsupportedError) else e from None
     except (TypeError, ValueError, OverflowError, RuntimeError) as e:
         raise UnsupportedError(
             f"{tensor.file.name}: tensor `{tensor.name}`: {where} has no such sparse array of shape "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ._arrays import array, flat, over, placed
+from ._arrays import array, flat, strided_view, with_tensor_name
 from ._encode import DESCR, DTYPE
 from ._kinds import restored
 from .errors import UnsupportedError
@@ -27,7 +27,7 @@ class Arriving(Iterator[tuple[str, Any]]):
     def __init__(self, native: _holdall.Arriving, source: str, noted: dict[str, dict[str, Any]]) -> None:
         self._native = native
         self._source = source
-        #: What tensors were in Python, if they have another form in the file, by name.
+        #: The attributes from which the Python types of tensors are restored, by the name of the tensor.
         self._noted = noted
 
     def __next__(self) -> tuple[str, np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]]:
@@ -44,12 +44,12 @@ class Arriving(Iterator[tuple[str, Any]]):
             strides = self._noted.get(name, {}).get("strides")
             if isinstance(strides, list) and len(parts) == 1 and len(strides) == len(shape):
                 _, dtype, _, buffer = parts[0]
-                turned = over(buffer, 0, shape, dtype, strides)
-                if turned is not None:
-                    return name, restored(turned, self._noted[name].get(DESCR))
+                strided = strided_view(buffer, 0, shape, dtype, strides)
+                if strided is not None:
+                    return name, restored(strided, self._noted[name].get(DESCR))
             return name, {role: flat(buffer, storage) for role, _, storage, buffer in parts}
         except UnsupportedError as e:
-            raise placed(e, self._source, name) from None
+            raise with_tensor_name(e, self._source, name) from None
 
     @property
     def left(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _holdall, _slices
-from ._arrays import DLPACK, PLAIN, array, flat, numpy_dtype, over, placed, writable
+from ._arrays import DLPACK, PLAIN, array, flat, numpy_dtype, strided_view, with_tensor_name, writable
 from ._dtype import DType
 from ._encode import PACKED
 from ._kinds import restored, restoring
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Tensor", "Component"]
 
 
-#: What takes a tensor whose elements are not stored row by row.
+#: What takes a tensor whose elements are not stored in row-major order.
 ARRAYS = ("numpy", "torch", "[]", "__dlpack__")
 #: Hints of how to read layouts that are not arrays.
 WAYS = {"records": "records() gives rows and columns", "blob": "blob() gives its runs"}
@@ -217,7 +217,7 @@ class Tensor:
         return self._array(native.read(self._at, "data"), 0, self.shape)
 
     def _turned(self, copy: bool | None) -> np.ndarray[Any, Any]:
-        """Returns a tensor whose elements are not stored row by row as an array over them. A copy keeps their order, and
+        """Returns a tensor whose elements are not stored in row-major order as an array over them. A copy keeps their order, and
         has no gaps."""
         import numpy as np
 
@@ -226,7 +226,7 @@ class Tensor:
         if copy is False and not native.is_view(self._at, "data"):
             raise self._misuse("its bytes in memory do not have the layout of an array", "leave copy=False out")
         buffer, start = native.read_owned(self._at, "data") if copy else (native.read(self._at, "data"), 0)
-        out = over(buffer, start, self.shape, self.dtype, strides) if isinstance(strides, list) else None
+        out = strided_view(buffer, start, self.shape, self.dtype, strides) if isinstance(strides, list) else None
         if out is None:
             return self.to_dense()  # Or it says what is wrong with the strides.
         has_gaps = out.nbytes != len(buffer) - start or not out.flags.aligned
@@ -530,7 +530,7 @@ class Tensor:
         try:
             return array(buffer, start, shape, dtype or self.dtype)
         except UnsupportedError as e:
-            raise placed(e, self._file.name, self.name) from None
+            raise with_tensor_name(e, self._file.name, self.name) from None
 
     def _misuse(self, message: str, hint: str | None) -> UsageError:
         return UsageError(

@@ -6,7 +6,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ._arrays import DLPACK, FP4, PAIRS, bytes_of, finished, placed
+from ._arrays import DLPACK, FP4, PAIRS, bytes_of, complete_load, with_tensor_name
 from ._encode import PACKED
 from ._sparse import LAYOUTS
 from ._tensor import Tensor
@@ -52,7 +52,7 @@ def tensor(buffer: Buffer, start: int, shape: tuple[int, ...], name: str, device
 
 
 def strided(of: Tensor, device: Any = None) -> Any:
-    """Returns a tensor whose elements are not stored row by row as a torch tensor, in memory of its own."""
+    """Returns a copy of a tensor that is not stored in row-major order, as a torch tensor."""
     native, strides = of._native(), of.attributes.get("strides")
     buffer, start = native.read_owned(of._at, "data")
     module()
@@ -70,8 +70,8 @@ def strided(of: Tensor, device: Any = None) -> Any:
 
 
 def mapped(maps: PrivateMaps, positions: Iterable[int]) -> tuple[dict[str, Any], list[int]]:
-    """Returns tensors of the host over private maps of their files, by name, and the indices of those that must be read
-    instead. Elements that are not aligned in the file are copied, since torch's kernels may need them aligned."""
+    """Returns tensors in private maps of their files, by name, and the indices of those that cannot be mapped and must be
+    read. Elements that are not aligned in the file are copied, since torch's kernels may need them aligned."""
     found, rest = maps.tensors(list(positions))
     return {name: tensor(buffer, start, shape, dtype) for name, (shape, dtype, buffer, start) in found.items()}, rest
 
@@ -114,7 +114,7 @@ def warn_of_view() -> None:
     if sys._getframe(2).f_globals.get("__name__") == "torch.utils.dlpack":
         warnings.warn(
             "torch cannot mark a tensor as read-only, and this one is a view into a mapped file: writing to it "
-            "ends the process. t.torch() gives a tensor in memory of its own",
+            "ends the process. t.torch() returns a copy",
             stacklevel=4,
         )
 
@@ -153,14 +153,14 @@ def load(
 ) -> dict[str, Any]:
     """Loads the tensors of a file (all, or those at these indices): the dense ones on all cores, then the others. Unless
     ``is_strict``, those that cannot be loaded are left out, with a warning."""
-    from ._restore import Loaded, value, warn_of
+    from ._restore import Loaded, value, warn_of_faults
 
     native = file._native
     wanted = list(range(len(native)) if positions is None else positions)
     faults = {e.tensor: e for e in native.faults() if e.tensor is not None}
     broken = {native.position(name) for name in faults}
-    apart = set(native.not_dense())
-    others = [at for at in wanted if at in apart and at not in broken]
+    not_dense = set(native.not_dense())
+    others = [at for at in wanted if at in not_dense and at not in broken]
     for at in wanted if is_strict and faults else ():
         fault = native.fault(at)
         if fault is not None:
@@ -168,13 +168,13 @@ def load(
     kept: dict[str, HoldallError] | None = None if is_strict else faults
     host = None if str(device) == "cpu" else device
     if others or broken:
-        positions = [at for at in wanted if at not in apart and at not in broken]
+        positions = [at for at in wanted if at not in not_dense and at not in broken]
 
     def make(name: str, shape: tuple[int, ...], dtype: str, buffer: Any, start: int, copy: bool) -> Any:
         try:
             made = tensor(buffer, start, shape, dtype, host)
         except UnsupportedError as e:
-            raise placed(e, file.name, name) from None
+            raise with_tensor_name(e, file.name, name) from None
         return made.clone() if copy else made
 
     if host is not None and module().device(host).type == "cuda":
@@ -183,7 +183,7 @@ def load(
         dense = wanted if positions is None else positions
         out = _cuda.load(native, dense, _cuda.Cuda(host))
     else:
-        out = finished(native.load(positions, None, None, None, False, True), make, kept)
+        out = complete_load(native.load(positions, None, None, None, False, True), make, kept)
     for at in others:
         t = Tensor(file, at)
         try:
@@ -195,7 +195,7 @@ def load(
     if others or host is not None or faults:
         out = {name: out[name] for name in native.names() if name in out}
     if faults and not is_strict:
-        warn_of(faults, file.name)
+        warn_of_faults(faults, file.name)
         return Loaded(out, faults)
     return out
 

@@ -52,7 +52,7 @@ def _tensor(torch: Any, a: Any) -> Any:
 
 
 def classes(torch: Any, module: str) -> dict[str, Any]:
-    """Returns the dataset classes, with that module name."""
+    """Creates the dataset classes, as members of ``module``."""
 
     class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore[misc]
         """Batches of records as tensors, for a ``DataLoader`` with ``batch_size=None``::
@@ -84,15 +84,15 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
         ) -> None:
             super().__init__()
             if rank is None and ranks is None:
-                of: Any = getattr(torch, "distributed", None)
-                runs = of is not None and of.is_available() and of.is_initialized()
-                rank, ranks = (of.get_rank(), of.get_world_size()) if runs else (0, 1)
+                dist: Any = getattr(torch, "distributed", None)
+                runs = dist is not None and dist.is_available() and dist.is_initialized()
+                rank, ranks = (dist.get_rank(), dist.get_world_size()) if runs else (0, 1)
             self._batches = Batches(sources, columns, rank=rank or 0, ranks=ranks or 1, **options)
             self._transform = transform
-            # Messages to persistent workers, and the last one that this process has received: number of messages,
-            # epoch, number of batches to skip.
-            self._told = torch.zeros(3, dtype=torch.int64).share_memory_()
-            self._heard = 0
+            # The state that persistent workers read: number of changes, epoch, number of batches to skip. The other
+            # field is the last change that this process has applied.
+            self._shared_state = torch.zeros(3, dtype=torch.int64).share_memory_()
+            self._last_change = 0
             #: The memory that this worker lends batches in.
             self._slots: Slots | None = None
             #: The batch at which a worker began, until it has reached the end.
@@ -104,17 +104,17 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
         def set_epoch(self, epoch: int) -> None:
             """Starts an epoch: the same records in another order."""
             self._batches.set_epoch(epoch)
-            self._tell()
+            self._publish()
 
         def skip(self, batches: int) -> None:
             """Skips the first batches of this rank."""
             self._batches.skip(batches)
-            self._tell()
+            self._publish()
 
-        def _tell(self) -> None:
+        def _publish(self) -> None:
             state = self._batches.state_dict()
-            self._heard, self._began = self._heard + 1, None
-            self._told[1], self._told[2], self._told[0] = state["epoch"], state["first"], self._heard
+            self._last_change, self._began = self._last_change + 1, None
+            self._shared_state[1], self._shared_state[2], self._shared_state[0] = state["epoch"], state["first"], self._last_change
 
         def state_dict(self) -> dict[str, int]:
             """Returns the position of this process."""
@@ -152,9 +152,9 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
         def _begin(self) -> None:
             """Begins in a worker that may have begun before; if iteration ended early, some batches were prepared
             but never consumed."""
-            told, epoch, first = (int(n) for n in self._told)
-            if told != self._heard:
-                self._heard = told
+            change, epoch, first = (int(n) for n in self._shared_state)
+            if change != self._last_change:
+                self._last_change = change
                 self._batches.set_epoch(epoch)
                 self._batches.skip(first)
             elif self._began is not None:

@@ -31,7 +31,7 @@ _PAIRS: dict[str, Callable[[Iterable[Any]], Any]] = {"$dict": dict, "$ordered": 
 
 
 def nested(tensors: Mapping[Any, Any]) -> tuple[Any, Any] | None:
-    """Returns the first entry of a mapping that is more than an array under a name; ``None`` if all are arrays."""
+    """Returns the first entry of a mapping that is not an array with a name; ``None`` if all entries are."""
     for name, value in tensors.items():
         if type(value) in PLAIN or type(name) in (int, bool, float, tuple, type(None)):
             return name, value
@@ -55,8 +55,8 @@ class _Flattening:
         self.tensors: dict[str, Any] = {}
         self._taken: set[str] = set()
 
-    def node(self, value: Any, path: tuple[str, ...], left: int) -> Any:
-        if left <= 0:
+    def node(self, value: Any, path: tuple[str, ...], depth_left: int) -> Any:
+        if depth_left <= 0:
             raise UsageError(
                 f"`{_name(path[:4])}…` is nested too deep, or contains itself",
                 code="python/nested",
@@ -78,21 +78,21 @@ class _Flattening:
         if kind is complex:
             return {"$complex": [value.real, value.imag]}
         if kind is dict:
-            return self.pairs("$dict", value.items(), path, left)
+            return self.pairs("$dict", value.items(), path, depth_left)
         if kind is OrderedDict:
-            return self.pairs("$ordered", value.items(), path, left)
+            return self.pairs("$ordered", value.items(), path, depth_left)
         if kind in (list, tuple):
-            nodes = [self.node(item, (*path, str(at)), left - 2) for at, item in enumerate(value)]
+            nodes = [self.node(item, (*path, str(at)), depth_left - 2) for at, item in enumerate(value)]
             return nodes if kind is list else {"$tuple": nodes}
         if kind in (set, frozenset):
             # Their order is that of hashes, which differs between processes.
             for item in value:
                 _key(item, path)
             items = sorted(value, key=lambda item: (type(item).__name__, repr(item)))
-            return {f"${kind.__name__}": [self.node(item, path, left - 2) for item in items]}
+            return {f"${kind.__name__}": [self.node(item, path, depth_left - 2) for item in items]}
         return self._leaf(value, path)
 
-    def pairs(self, kind: str, items: Iterable[tuple[Any, Any]], path: tuple[str, ...], left: int) -> Any:
+    def pairs(self, kind: str, items: Iterable[tuple[Any, Any]], path: tuple[str, ...], depth_left: int) -> Any:
         items = list(items)
         texts = {key for key, _ in items if type(key) is str}
         found = []
@@ -103,13 +103,13 @@ class _Flattening:
             part = key if type(key) is str else _json(key)
             # The text of a key may be the JSON of another one.
             part = json.dumps(part) if type(key) is str and part not in ("",) and _is_json_of(part, items, texts) else part
-            found.append([key, self.node(value, (*path, part), left - 3)])
+            found.append([key, self.node(value, (*path, part), depth_left - 3)])
         if kind == "$dict" and len(texts) == len(items):
             # Formats may sort the keys of maps.
             keys = [key for key, _ in found]
             if keys == sorted(keys, key=lambda key: (len(key.encode()), key.encode())) and not any(key.startswith("$") for key in texts):
                 return {key: value for key, value in found}
-        return {kind: [[self.node(key, path, left - 3), value] for key, value in found]}
+        return {kind: [[self.node(key, path, depth_left - 3), value] for key, value in found]}
 
     def _leaf(self, value: Any, path: tuple[str, ...]) -> Any:
         import numpy as np
@@ -123,10 +123,10 @@ class _Flattening:
         elif type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "layout"):
             kind = "$tensor"
         elif not _is_array(value):
-            of = type(value)
-            where = "" if of.__module__ in ("builtins", "__main__") else f"{of.__module__}."
+            cls = type(value)
+            where = "" if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}."
             raise TypeError(
-                f"`{_name(path)}` is of type {where}{of.__qualname__}, which no tensor file holds: files hold arrays, and dicts, lists, "
+                f"`{_name(path)}` is of type {where}{cls.__qualname__}, which no tensor file holds: files hold arrays, and dicts, lists, "
                 "tuples, sets, text, bytes, numbers, booleans and None around them"
             )
         name = free(_name(path), self._taken)
@@ -195,8 +195,8 @@ class _Faulty(Exception):
         self.error = error
 
 
-class _Unfit(Exception):
-    """The structure is no valid one, or of a later version."""
+class _InvalidTree(Exception):
+    """The structure is invalid, or was written by a later version."""
 
 
 class Tree:
@@ -210,17 +210,17 @@ class Tree:
 
     @staticmethod
     def of(file: File) -> Tree | None:
-        """Returns the structure; ``None`` if the file holds tensors by name, or the structure is not valid, with a
-        warning."""
+        """Returns the structure of a file; ``None`` if the file has only tensors by name. Warns about an invalid structure
+        and returns ``None``."""
         found = _holdall.file_attribute(file._native, TREE)
         if found is None:
             return None
         tree = Tree(found, file.name)
         try:
             if not isinstance(found, dict):
-                raise _Unfit("it is no map")
+                raise _InvalidTree("it is not a map")
             tree._build(found, tree._note)
-        except (_Unfit, TypeError, ValueError, RecursionError) as e:
+        except (_InvalidTree, TypeError, ValueError, RecursionError) as e:
             tree.warn(f"the attribute `{TREE}` is not valid: {e}")
             return None
         return tree
@@ -246,7 +246,7 @@ class Tree:
         found = set(names)
         other = sorted(found ^ set(self.leaves))
         if other:
-            what = "has no place for" if other[0] in found else "names a missing tensor,"
+            what = "does not contain" if other[0] in found else "names a missing tensor,"
             self.warn(f"the file was edited, and the structure {what} `{other[0]}`")
         return not other
 
@@ -270,13 +270,13 @@ class Tree:
         if node is None or isinstance(node, (bool, int, float, str)):
             return node
         if not isinstance(node, dict):
-            raise _Unfit(f"it has a value of type {type(node).__name__}")
+            raise _InvalidTree(f"it has a value of type {type(node).__name__}")
         special = [key for key in node if not isinstance(key, str) or key.startswith("$")]
         if not special:
             return self._dict(dict, node.items(), get)
         key, value = next(iter(node.items()))
         if len(node) != 1:
-            raise _Unfit(f"a map has {key!r} among other keys")
+            raise _InvalidTree(f"a map has {key!r} among other keys")
         if key in LEAVES and isinstance(value, str):
             return get(key, value)
         if key in _LISTS and isinstance(value, list):
@@ -287,7 +287,7 @@ class Tree:
             return int(value)
         if key == "$complex" and isinstance(value, list):
             return complex(*value)
-        raise _Unfit(f"{key!r} is not known")
+        raise _InvalidTree(f"{key!r} is not known")
 
     def _dict(
         self, make: Callable[[Iterable[Any]], Any], nodes: Iterable[tuple[Any, Any]], get: Callable[[str, str], Any]

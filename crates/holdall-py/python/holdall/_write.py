@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _holdall
-from ._arrays import EXTRA, FP4, PLAIN, Given, dtype_name, given, plain_name
+from ._arrays import EXTRA, FP4, PLAIN, Writable, dtype_name, writable_array, plain_name
 from ._blob import Blob
 from ._datasets import KIND, Component, Dataset, Runs
 from ._encode import DTYPE, KEEPING, LACKING, ORDER, PACKED, TURNING, Noted, is_text, is_turned, spread, texts
@@ -29,7 +29,7 @@ __all__ = ["save", "save_bytes", "Writer", "TensorSpec"]
 Encoding = Literal["raw", "zstd"]
 Digest = Literal["none", "crc32c", "xxh3", "sha256"]
 Tied = Literal["auto", "share", "copy"]
-Part = Given | Rows | Component
+Part = Writable | Rows | Component
 #: Formats in which each name has separate bytes.
 APART = ("safetensors", "gguf", "npz")
 #: Targets of :func:`save`: a path, or an object with ``write``.
@@ -119,11 +119,11 @@ def save_ordered(
     sorted in the format's own order, so that the order of the names does not matter. When it replaces
     ``safetensors`` itself, extensions of formats that other libraries write (``.bin``, ``.npz``) are ignored, and
     safetensors is written."""
-    said = _format_of(target, None)
-    is_other = said is None or (dropped_in and said not in ("ztensor", "metatensor"))
+    named = _format_of(target, None)
+    is_other = named is None or (dropped_in and named not in ("ztensor", "metatensor"))
     format = "safetensors" if is_other else None
     writing = _writing(format, None, metadata, "raw", None, None, None, True, True, None)
-    _save(target, format or said, writing, tensors, False, True, None, False)
+    _save(target, format or named, writing, tensors, False, True, None, False)
 
 
 def _save(
@@ -333,7 +333,7 @@ class Writer:
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
         """Writes a tensor of any layout, from arrays by role."""
-        parts = [(role, given(value, f"component {role!r}")) for role, value in components.items()]
+        parts = [(role, writable_array(value, f"component {role!r}")) for role, value in components.items()]
         self._write(_Item(name, shape, layout, attributes, parts))
 
     def begin(
@@ -344,7 +344,7 @@ class Writer:
 
     def write(self, elements: Any) -> None:
         """Writes the next elements of the last begun tensor, row-major: an array of its type, or bytes."""
-        part = given(elements, "what is written")
+        part = writable_array(elements, "what is written")
         for chunk in part.chunks():
             self._native.write(chunk)
 
@@ -446,7 +446,7 @@ def _made(
         return item
     if is_scipy(value) or is_torch(value):
         layout, found, own = parts_of_scipy(value) if is_scipy(value) else parts_of_torch(value)
-        of = [(role, given(x if role == "values" else _words(x), f"tensor {name!r}")) for role, x in found.items()]
+        of = [(role, writable_array(x if role == "values" else _words(x), f"tensor {name!r}")) for role, x in found.items()]
         kind = f"it is a sparse {type(value).__name__}"
         return _Item(name, value.shape, layout, {**own, **(attributes or {})} or None, of, kind)
     if (isinstance(value, Records) and value._range == range(value.tensor.shape[0])) or (
@@ -460,7 +460,7 @@ def _made(
         value = Runs(iter(value), value.dtype or value.content)
     if isinstance(value, Tensor) and value.layout in WAYS:
         with_kind = {**value.attributes, **(attributes or {})}
-        of = [(role, given(c.numpy(), f"component {role!r}")) for role, c in value.components.items()]
+        of = [(role, writable_array(c.numpy(), f"component {role!r}")) for role, c in value.components.items()]
         return _Item(name, value.shape, value.layout, with_kind, of)
     was: str | None = None
     if is_text(value):
@@ -487,12 +487,12 @@ def _made(
             tensor=value.name,
             hint="holdall.convert copies every layout; or save t.scipy() or t.to_dense()",
         )
-    part = given(value._numbers() if isinstance(value, Tensor) else value, f"tensor {name!r}")
+    part = writable_array(value._numbers() if isinstance(value, Tensor) else value, f"tensor {name!r}")
     lacks = part.dtype in LACKING.get(format or "", ()) or (part.dtype == FP4 and format == "pytorch" and part.array.shape[-1:][0] % 2)
     if lacks and part.packed is None and not isinstance(value, Tensor):
         import numpy as np
 
-        part = Given(part.array.view(np.uint8), "uint8", None, part.owner, None, {DTYPE: part.dtype})
+        part = Writable(part.array.view(np.uint8), "uint8", None, part.owner, None, {DTYPE: part.dtype})
     own = dict(part.attributes or {})
     if own:
         was = f"its elements are of NumPy's dtype {value.dtype}"
@@ -509,7 +509,7 @@ def _made(
     return _Item(name, shape, layout, own or None, [("data", part)], was)
 
 
-def _turned(part: Given, axes: int) -> tuple[Given, list[int]]:
+def _turned(part: Writable, axes: int) -> tuple[Writable, list[int]]:
     """Returns an array whose first dimension varies fastest as it is in memory, and its strides in elements. Those of
     text have another dimension after ``axes`` ones, along which they are contiguous."""
     a = part.array

@@ -111,15 +111,15 @@ def open(
         MalformedError, IntegrityError, LimitError: the package is not valid.
         UsageError: the file has another format.
     """
-    said = None
+    description = None
     if any(of is not None for of in (runner, framework_version, inputs, outputs)):
-        said = {
+        description = {
             "runner": _declared.optional(runner, "runner"),
             "framework_version": _declared.optional(framework_version, "framework_version"),
             "inputs": _declared.specs(inputs, "input"),
             "outputs": _declared.specs(outputs, "output"),
         }
-    return open_package(source, io, check, limits, allow, offline, name, said, storage_options, cache)
+    return open_package(source, io, check, limits, allow, offline, name, description, storage_options, cache)
 
 
 @contextmanager

@@ -118,7 +118,7 @@ class HoldallError(Exception):
         fields = {name: getattr(self, name) for name in _FIELDS}
         # Notes (``add_note``), and other attributes that the caller has set.
         others = {name: value for name, value in vars(self).items() if name not in _FIELDS and name != "_message"}
-        return _restored, (type(self), self._message, fields), others or None
+        return _restore, (type(self), self._message, fields), others or None
 
 
 _FIELDS = ("code", "kind", "source", "tensor", "component", "range", "hint", "remedies", "errno")
@@ -219,7 +219,7 @@ class FormatWarning(UserWarning):
         return hash(self.args)
 
 
-_OF_KIND: dict[str, type[HoldallError]] = {
+_BY_KIND: dict[str, type[HoldallError]] = {
     "malformed": MalformedError,
     "integrity": IntegrityError,
     "unsupported": UnsupportedError,
@@ -230,7 +230,7 @@ _OF_KIND: dict[str, type[HoldallError]] = {
 }
 
 #: Codes whose errors have a more specific class than that of their kind.
-_OF_CODE: dict[str, type[HoldallError]] = {
+_BY_CODE: dict[str, type[HoldallError]] = {
     "archive/no-file": MissingMemberError,
     "http/failed": ConnectionFailedError,
     "links/no-address": MissingFileError,
@@ -250,7 +250,7 @@ _OF_CODE: dict[str, type[HoldallError]] = {
 }
 
 #: More specific classes of operating system errors, by ``errno``.
-_OF_ERRNO: dict[int, type[HoldallError]] = {
+_BY_ERRNO: dict[int, type[HoldallError]] = {
     _errno.ENOENT: MissingFileError,
     _errno.EACCES: AccessDeniedError,
     _errno.EPERM: AccessDeniedError,
@@ -270,16 +270,16 @@ def _fill(e: OSError, filename: str | None, strerror: str) -> None:
     e.strerror = strerror
 
 
-def _restored(of: type[HoldallError], message: str, fields: dict[str, Any]) -> HoldallError:
+def _restore(cls: type[HoldallError], message: str, fields: dict[str, Any]) -> HoldallError:
     """Restores an error that was pickled or copied."""
-    return of(message, **fields)
+    return cls(message, **fields)
 
 
 def _make(message: str, *, code: str, kind: str, errno: int | None = None, **fields: Any) -> HoldallError:
     """Returns an error of the class for its code, number or kind. The native half calls this."""
-    of = _OF_CODE.get(code)
-    if of is None and kind == "io" and errno is not None:
-        of = _OF_ERRNO.get(errno)
-    if of is None:
-        of = _OF_KIND.get(kind, HoldallError)
-    return of(message, code=code, kind=kind, errno=errno, **fields)
+    cls = _BY_CODE.get(code)
+    if cls is None and kind == "io" and errno is not None:
+        cls = _BY_ERRNO.get(errno)
+    if cls is None:
+        cls = _BY_KIND.get(kind, HoldallError)
+    return cls(message, code=code, kind=kind, errno=errno, **fields)

@@ -220,10 +220,10 @@ def _threads(call: _Call, paths: list[str], workers: int | None) -> Iterator[dic
 def _daft(call: _Call, paths: list[str], workers: int | None) -> Iterator[dict[str, Any]]:
     daft = package("daft")
 
-    def told(path: str) -> str:
+    def call_as_json(path: str) -> str:
         return json.dumps(call(path))
 
-    work = daft.func(told, return_dtype=daft.DataType.string(), max_concurrency=workers)
+    work = daft.func(call_as_json, return_dtype=daft.DataType.string(), max_concurrency=workers)
     if paths:
         frame = daft.from_pydict({"path": paths}).select(work(daft.col("path")).alias("row"))
         for row in frame.iter_rows():

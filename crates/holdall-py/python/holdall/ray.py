@@ -103,7 +103,7 @@ class _Files(Datasource):  # type: ignore[misc]
     ) -> list[ReadTask]:
         def task(path: str) -> ReadTask:
             size = os.path.getsize(path) if os.path.isfile(path) else None
-            told = BlockMetadata(num_rows=None, size_bytes=size, exec_stats=None, input_files=(path,))
-            return ReadTask(partial(self._read, path), told, per_task_row_limit=per_task_row_limit)
+            metadata = BlockMetadata(num_rows=None, size_bytes=size, exec_stats=None, input_files=(path,))
+            return ReadTask(partial(self._read, path), metadata, per_task_row_limit=per_task_row_limit)
 
         return [task(path) for path in self._paths]

@@ -4,7 +4,7 @@ use super::{Batched, ipc, parquet};
 use crate::rows::RecordForm;
 use crate::rules::{COLUMNS, COLUMNS_LIMIT};
 use arrow_array::RecordBatch;
-use holdall_core::codec::most_decoded;
+use holdall_core::codec::max_decoded_len;
 use holdall_core::{Error, Limits, Result};
 use holdall_io::{ByteSource, Work};
 use std::io;
@@ -69,7 +69,7 @@ impl Source {
 
     /// Refuses data that would take more memory than the limits allow.
     pub(super) fn check(&self, what: &str, decoded: u64, stored: u64) -> Result<()> {
-        let most = most_decoded(stored, &self.limits);
+        let most = max_decoded_len(stored, &self.limits);
         if decoded > most {
             let message = format!(
                 "{what} would decode from {stored} to {decoded} bytes; at most {most} are allowed"

@@ -32,10 +32,10 @@ pub(super) fn open(source: Source) -> Result<Batched> {
         }
         () => stream(&source)?,
     };
-    let mut of = Batches { source, decoder, messages };
+    let mut reader = Batches { source, decoder, messages };
     Ok(Batched {
         schema: Some(schema),
-        batches: batches(move || of.step()),
+        batches: batches(move || reader.step()),
         mismatch: Mismatch::Refuse,
     })
 }
@@ -215,9 +215,9 @@ fn check(source: &Source, batch: &Described<'_>, body: &[u8]) -> Result<()> {
     let is_packed = batch.compression().is_some();
     let mut decoded = 0u64;
     for buffer in batch.buffers().into_iter().flatten() {
-        let place =
+        let position =
             usize::try_from(buffer.offset()).ok().zip(usize::try_from(buffer.length()).ok());
-        let found = place.and_then(|(start, len)| body.get(start..start.checked_add(len)?));
+        let found = position.and_then(|(start, len)| body.get(start..start.checked_add(len)?));
         let found = found.ok_or_else(|| {
             let (at, len) = (buffer.offset(), buffer.length());
             COLUMNS.broken(format!(
@@ -226,11 +226,11 @@ fn check(source: &Source, batch: &Described<'_>, body: &[u8]) -> Result<()> {
             ))
         })?;
         // A compressed buffer starts with its decoded length; -1 means that it is not compressed.
-        let said = match found.first_chunk::<8>() {
+        let stated_len = match found.first_chunk::<8>() {
             Some(first) if is_packed => u64::try_from(i64::from_le_bytes(*first)).ok(),
             _ => None,
         };
-        decoded = decoded.saturating_add(said.unwrap_or(found.len() as u64));
+        decoded = decoded.saturating_add(stated_len.unwrap_or(found.len() as u64));
     }
     let stored = body.len() as u64;
     source.check("the columns of a batch", decoded, stored)?;

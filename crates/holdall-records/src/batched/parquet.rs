@@ -99,7 +99,7 @@ fn viewed_schema(schema: &Schema) -> SchemaRef {
 }
 
 fn viewed(field: &FieldRef) -> FieldRef {
-    let of = match field.data_type() {
+    let data_type = match field.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
         DataType::List(item) => DataType::List(viewed(item)),
@@ -108,7 +108,7 @@ fn viewed(field: &FieldRef) -> FieldRef {
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(viewed).collect()),
         _ => return field.clone(),
     };
-    Arc::new(Field::clone(field).with_data_type(of))
+    Arc::new(Field::clone(field).with_data_type(data_type))
 }
 
 /// An iterator over the row groups of a file.

@@ -78,8 +78,8 @@ impl<'a> Reader<'a> {
             if (id, kind) != (2, LIST) {
                 return Ok(false);
             }
-            let (of, count) = reader.list()?;
-            if of != STRUCT {
+            let (element, count) = reader.list()?;
+            if element != STRUCT {
                 return Err(Broken::Wrong);
             }
             // For each enclosing element, the number of its children that are still to come.
@@ -158,18 +158,18 @@ impl<'a> Reader<'a> {
                 self.take(len)
             }
             LIST | 10 => {
-                let (of, count) = self.list()?;
-                (0..count).try_for_each(|_| self.skip(of, depth + 1, true))
+                let (element, count) = self.list()?;
+                (0..count).try_for_each(|_| self.skip(element, depth + 1, true))
             }
             11 => {
                 let count = self.counted()?;
                 if count == 0 {
                     return Ok(());
                 }
-                let of = self.byte()?;
+                let element = self.byte()?;
                 (0..count).try_for_each(|_| {
-                    self.skip(of >> 4, depth + 1, true)?;
-                    self.skip(of & 15, depth + 1, true)
+                    self.skip(element >> 4, depth + 1, true)?;
+                    self.skip(element & 15, depth + 1, true)
                 })
             }
             STRUCT => self.fields(depth + 1, &mut |_, _, _| Ok(false)),

@@ -4,7 +4,7 @@ use super::tensors::slice;
 use bytes::Bytes;
 use holdall_core::layout::cast::FloatType;
 use holdall_core::{Encoding, Result, Role};
-use holdall_formats::{beyond_float, convert_elements, stored_as};
+use holdall_formats::{convert_elements, out_of_float_range, stored_as};
 use holdall_io::items::ComponentSource;
 use holdall_io::{Check, Tensor};
 use holdall_schema::{Chain, TensorDType};
@@ -55,7 +55,12 @@ impl Elements {
         }
         let (dtype, logical) = stored_as(self.to);
         let to = FloatType::from_dtype(dtype, logical.as_ref())?;
-        ComponentSource::cast(&self.tensor, self.tensor.component(&Role::Data)?, to, beyond_float)
+        ComponentSource::cast(
+            &self.tensor,
+            self.tensor.component(&Role::Data)?,
+            to,
+            out_of_float_range,
+        )
     }
 
     /// Returns all converted elements piece by piece, as the old ones are read.

@@ -111,20 +111,20 @@ fn step(what: StepKind, from: Option<&str>, to: Option<&str>) -> PlanStep {
 }
 
 /// Converts a step about a member of records; puts the name of the dataset before each path.
-fn member(of: &MemberStep, name: &str, target: &str) -> PlanStep {
+fn member(step: &MemberStep, name: &str, target: &str) -> PlanStep {
     let path = |dataset: &str, path: &holdall_schema::Path| match path.is_root() {
         true => format!("{dataset}[]"),
         false => format!("{dataset}[].{path}"),
     };
-    let (old, new) = (of.old.as_deref(), of.new.as_deref());
+    let (old, new) = (step.old.as_deref(), step.new.as_deref());
     PlanStep {
-        what: of.what,
-        from: of.from.as_ref().map(|p| path(name, p)),
-        to: of.to.as_ref().map(|p| path(target, p)),
+        what: step.what,
+        from: step.from.as_ref().map(|p| path(name, p)),
+        to: step.to.as_ref().map(|p| path(target, p)),
         old: old.map(str::to_owned),
         new: new.map(str::to_owned),
-        by: of.by.as_deref().map(|by| by.to_owned()),
-        rounds: of.what == StepKind::Converted && rounds(old, new),
+        by: step.by.as_deref().map(|by| by.to_owned()),
+        rounds: step.what == StepKind::Converted && rounds(old, new),
     }
 }
 

@@ -86,7 +86,7 @@ impl Migration {
         let mut out = Prepared { works: vec![], absent: vec![], dropped: vec![] };
         let mut datasets: Vec<(Tensor, String, Document)> = Vec::new();
         // The index of each dataset in `works`.
-        let mut places = Vec::new();
+        let mut indices = Vec::new();
         let only = match is_whole {
             true => None,
             false => Some(choose::dataset(file, self.dataset.as_deref())?.name().to_owned()),
@@ -97,7 +97,7 @@ impl Migration {
             if let Some(only) = &only {
                 match only == name {
                     true => {
-                        places.push(out.works.len());
+                        indices.push(out.works.len());
                         datasets.push((tensor, target, self.schema.clone()));
                     }
                     false => out.works.push(Work::Copied(tensor, target)),
@@ -112,7 +112,7 @@ impl Migration {
             };
             match found {
                 Ok(Some(to)) => {
-                    places.push(out.works.len());
+                    indices.push(out.works.len());
                     datasets.push((tensor, target, to));
                 }
                 Ok(None) => {
@@ -138,14 +138,15 @@ impl Migration {
             let names = out.works.iter().map(|work| work.target().to_owned());
             let names: Vec<String> =
                 names.chain(datasets.iter().map(|(_, target, _)| target.clone())).collect();
-            let lacking = missing(&self.schema, names.into_iter(), &self.limits)
+            let missing_tensors = missing(&self.schema, names.into_iter(), &self.limits)
                 .map_err(|e| e.in_source(file.name()))?;
-            out.works.extend(lacking.filled.into_iter().map(|flat| Work::Flat(Box::new(flat))));
+            out.works
+                .extend(missing_tensors.filled.into_iter().map(|flat| Work::Flat(Box::new(flat))));
             let absent =
-                lacking.absent.into_iter().map(|(path, to)| (path.to_string(), to.shown()));
+                missing_tensors.absent.into_iter().map(|(path, to)| (path.to_string(), to.shown()));
             out.absent = absent.collect();
         }
-        for (shift, (at, (tensor, target, to))) in places.into_iter().zip(datasets).enumerate() {
+        for (shift, (at, (tensor, target, to))) in indices.into_iter().zip(datasets).enumerate() {
             let name = tensor.name().to_owned();
             let placed = |e: Error| e.in_tensor(&*name).in_source(file.name());
             let job = self.job(&tensor, target, to, &mut options).map_err(placed)?;

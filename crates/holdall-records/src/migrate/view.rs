@@ -243,7 +243,7 @@ fn laid_out(
             let range = start..start.saturating_add(component.decoded_len);
             end = range.end;
             let stored = Stored { range: range.clone(), encoding: Encoding::Raw, digest: None };
-            encoder.placed(spec, c, stored)?;
+            encoder.component_written(spec, c, stored)?;
             placed[at].push(range);
         }
     }

@@ -222,15 +222,15 @@ impl Sum {
 
 /// Returns the reader of a number or a Boolean, which is 0 or 1.
 fn number(records: &Records, part: &Accessor, path: &str) -> Result<MemberReader> {
-    let of = records.schema().ty(part.ty());
-    let is_number = matches!(of.kind, Kind::Scalar(_)) && of.meaning.is_none();
+    let ty = records.schema().ty(part.ty());
+    let is_number = matches!(ty.kind, Kind::Scalar(_)) && ty.meaning.is_none();
     MemberReader::new(records, part)
         .filter(|read| {
             use MemberReader::{Bool, Float, Integer};
             is_number && matches!(read, Integer(_) | Float(_) | Bool(_))
         })
         .ok_or_else(|| {
-            let (path, kind) = (path.shown(), of.kind.as_str());
+            let (path, kind) = (path.shown(), ty.kind.as_str());
             AGGREGATE.broken(format!(
                 "`{path}` is a `TypeDef:{kind}`: `sum`, `mean` and `std` need numbers or Booleans, not times or names"
             ))

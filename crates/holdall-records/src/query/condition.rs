@@ -116,9 +116,9 @@ impl Node {
             }
             Written::Like(path, pattern) => {
                 let part = records.accessor(path)?;
-                let of = records.schema().ty(part.ty());
-                let Some(reader) = MemberReader::of_text(of) else {
-                    let (path, kind) = (path.shown(), of.kind.as_str());
+                let ty = records.schema().ty(part.ty());
+                let Some(reader) = MemberReader::for_text(ty) else {
+                    let (path, kind) = (path.shown(), ty.kind.as_str());
                     let message =
                         format!("`{path}` is a `TypeDef:{kind}`; `like` needs text or an enum");
                     return Err(CONDITION.broken(message));
@@ -127,10 +127,10 @@ impl Node {
             }
             Written::Contains(path, value) => {
                 let part = records.accessor(path)?;
-                let of = records.schema().ty(part.ty());
-                let test = match &of.kind {
+                let ty = records.schema().ty(part.ty());
+                let test = match &ty.kind {
                     kind if !matches!(kind, Kind::Enum(_))
-                        && let Some(reader) = MemberReader::of_text(of) =>
+                        && let Some(reader) = MemberReader::for_text(ty) =>
                     {
                         Test::Contains(reader, value.clone().into_owned())
                     }
@@ -161,8 +161,8 @@ impl Node {
         operand: &Operand<'_>,
     ) -> Result<Node> {
         let part = records.accessor(path)?;
-        let of = records.schema().ty(part.ty());
-        let kind = &of.kind;
+        let ty = records.schema().ty(part.ty());
+        let kind = &ty.kind;
         let found = match operand {
             Operand::Value(value) => Read::new(records, &part, value),
             Operand::Bare(value) => Read::new(records, &part, value),
@@ -258,21 +258,21 @@ impl Operator {
 
 impl Read {
     fn new(records: &Records, part: &Accessor, value: &str) -> Result<Read> {
-        let of = records.schema().ty(part.ty());
+        let ty = records.schema().ty(part.ty());
         let wrong = |what: &str| {
             CONDITION.broken(format!("expected {what}, found `{}`", value.escape_debug()))
         };
         let reader = MemberReader::new(records, part).ok_or_else(|| {
-            let kind = of.kind.as_str();
+            let kind = ty.kind.as_str();
             CONDITION.broken(format!("a `TypeDef:{kind}` cannot be compared with a value"))
         })?;
         let text = || MemberValue::Text(value.to_owned().into());
-        let wanted = match (&reader, &of.kind) {
+        let wanted = match (&reader, &ty.kind) {
             (MemberReader::Time(_), _) => {
                 let time = time(value).ok_or_else(|| wrong("a time, as 2024-05-01T12:00:00Z"));
                 MemberValue::Integer(time?)
             }
-            (MemberReader::Integer(_), _) => MemberValue::Integer(match &of.meaning {
+            (MemberReader::Integer(_), _) => MemberValue::Integer(match &ty.meaning {
                 None => value.parse().map_err(|_| wrong("a whole number"))?,
                 Some(meaning) => {
                     let known = meaning.parse(value).or_else(|| value.parse().ok());

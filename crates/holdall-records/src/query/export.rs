@@ -133,22 +133,27 @@ impl Export {
             return Ok(format!("{:0digits$}.{}", record.index(), extension(bytes)));
         };
         let kind = &records.schema().ty(part.ty()).kind;
-        let said = match kind {
+        let file_name = match kind {
             Kind::String => record.string(part)?.map(Cow::into_owned),
             Kind::Enum(_) => record.enum_value(part)?.map(str::to_owned),
             _ => record.part(part)?.map(|value| value.to_json()).transpose()?,
         };
-        let said = said.unwrap_or_default();
-        let path = Path::new(&said);
+        let file_name = file_name.unwrap_or_default();
+        let path = Path::new(&file_name);
         let is_inside = path.components().all(|c| matches!(c, Component::Normal(_)));
-        if said.is_empty() || said.ends_with('/') || said.contains(['\\', '\0']) || !is_inside {
-            let message = format!("`{}` is not a valid name of a file in the folder", said.shown());
+        if file_name.is_empty()
+            || file_name.ends_with('/')
+            || file_name.contains(['\\', '\0'])
+            || !is_inside
+        {
+            let message =
+                format!("`{}` is not a valid name of a file in the folder", file_name.shown());
             return Err(records.in_record(FILE_NAME.broken(message), record.index()));
         }
         let is_text = matches!(kind, Kind::String);
         Ok(match is_text && path.extension().is_some() {
-            true => said,
-            false => format!("{said}.{}", extension(bytes)),
+            true => file_name,
+            false => format!("{file_name}.{}", extension(bytes)),
         })
     }
 

@@ -110,7 +110,7 @@ impl Records {
         let rows = keys.into_iter().map(|(_, row)| row).chain(absent);
         Ok(match chosen {
             RowSelection::Range(range) => rows.map(|row| range.start + row).collect(),
-            RowSelection::At(places) => rows.map(|row| places[row as usize]).collect(),
+            RowSelection::At(indices) => rows.map(|row| indices[row as usize]).collect(),
             RowSelection::These(all) => rows.map(|row| all[row as usize].index()).collect(),
         })
     }
@@ -149,24 +149,24 @@ impl Records {
                 [one] if let Some(found) = small(one, !inputs.is_empty()) => found,
                 _ => count_keys(columns, !inputs.is_empty()),
             };
-            let place = |row: usize| {
+            let index = |row: usize| {
                 let row = first + row as u64;
                 match chosen {
                     RowSelection::Range(range) => range.start + row,
-                    RowSelection::At(places) => places[row as usize],
+                    RowSelection::At(indices) => indices[row as usize],
                     RowSelection::These(all) => all[row as usize].index(),
                 }
             };
             // Each group is read from the first of its records.
-            let places: Vec<u64> = found.iter().map(|(row, _)| place(*row)).collect();
-            let records = self.at(places).with_parts(parts.clone());
+            let indices: Vec<u64> = found.iter().map(|(row, _)| index(*row)).collect();
+            let records = self.at(indices).with_parts(parts.clone());
             let mut known = Vec::with_capacity(found.len());
             for (record, (_, count)) in records.zip(found) {
                 known.push(groups.count(&record?, count)?);
             }
             if !inputs.is_empty() {
-                let places: Vec<u64> = (0..numbers.len()).map(place).collect();
-                let records = self.at(places).with_parts(inputs.iter().cloned());
+                let indices: Vec<u64> = (0..numbers.len()).map(index).collect();
+                let records = self.at(indices).with_parts(inputs.iter().cloned());
                 for (record, number) in records.zip(&numbers) {
                     groups.aggregate(known[*number as usize], &record?)?;
                 }
@@ -193,7 +193,7 @@ impl Records {
                 RowSelection::Range(range) => {
                     RowSelection::Range(range.start + first..range.start + end)
                 }
-                RowSelection::At(places) => RowSelection::At(&places[start..stop]),
+                RowSelection::At(indices) => RowSelection::At(&indices[start..stop]),
                 RowSelection::These(all) => RowSelection::These(&all[start..stop]),
             };
             with(first, &self.gather(paths, &part, work)?)?;
@@ -261,7 +261,7 @@ fn float_key(x: f64) -> Option<u64> {
 fn chosen_len(chosen: &RowSelection<'_, '_>) -> u64 {
     match chosen {
         RowSelection::Range(range) => range.end.saturating_sub(range.start),
-        RowSelection::At(places) => places.len() as u64,
+        RowSelection::At(indices) => indices.len() as u64,
         RowSelection::These(all) => all.len() as u64,
     }
 }
@@ -269,7 +269,7 @@ fn chosen_len(chosen: &RowSelection<'_, '_>) -> u64 {
 fn indices(chosen: &RowSelection<'_, '_>) -> Vec<u64> {
     match chosen {
         RowSelection::Range(range) => range.clone().collect(),
-        RowSelection::At(places) => places.to_vec(),
+        RowSelection::At(indices) => indices.to_vec(),
         RowSelection::These(all) => all.iter().map(crate::Record::index).collect(),
     }
 }
@@ -316,7 +316,7 @@ fn bit(bits: &[u8], at: usize) -> bool {
 /// Counts the different rows of columns of numbers and texts.
 fn count_keys(columns: &[Gathered], with_numbers: bool) -> Counted {
     let len = columns.first().map_or(0, |column| column.len);
-    let mut places: HashMap<Box<[u8]>, usize> = HashMap::default();
+    let mut indices: HashMap<Box<[u8]>, usize> = HashMap::default();
     let (mut found, mut key) = (Vec::<(usize, u64)>::new(), Vec::new());
     let mut numbers = Vec::with_capacity(if with_numbers { len } else { 0 });
     for row in 0..len {
@@ -324,10 +324,10 @@ fn count_keys(columns: &[Gathered], with_numbers: bool) -> Counted {
         for column in columns {
             add_key(column, row, &mut key);
         }
-        let at = match places.get(key.as_slice()) {
+        let at = match indices.get(key.as_slice()) {
             Some(at) => *at,
             None => {
-                places.insert(key.as_slice().into(), found.len());
+                indices.insert(key.as_slice().into(), found.len());
                 found.push((row, 0));
                 found.len() - 1
             }

@@ -14,7 +14,7 @@ pub struct Groups {
     columns: Columns,
     aggregates: Vec<Aggregate>,
     /// The index in `found` of each combination of values.
-    places: HashMap<Vec<Option<String>>, usize>,
+    indices: HashMap<Vec<Option<String>>, usize>,
     found: Vec<(u64, Vec<Accumulator>)>,
     taken: u64,
     most: u64,
@@ -56,7 +56,7 @@ impl Records {
         Ok(Groups {
             columns,
             aggregates: aggregates.iter().map(|text| aggregate(text)).collect::<Result<_>>()?,
-            places: HashMap::default(),
+            indices: HashMap::default(),
             found: Vec::new(),
             taken: 0,
             most: self.limits().decoded_len,
@@ -103,7 +103,7 @@ impl Groups {
     /// Counts `count` records with the values of this one, and returns the index of their group.
     pub(super) fn count(&mut self, record: &Record<'_>, count: u64) -> Result<usize> {
         let values = self.columns.values(record)?;
-        if let Some(at) = self.places.get(&values) {
+        if let Some(at) = self.indices.get(&values) {
             self.found[*at].0 += count;
             return Ok(*at);
         }
@@ -120,7 +120,7 @@ impl Groups {
             return Err(super::placed(e, record.records().tensor()));
         }
         let at = self.found.len();
-        self.places.insert(values, at);
+        self.indices.insert(values, at);
         self.found.push((count, self.aggregates.iter().map(Aggregate::start).collect()));
         Ok(at)
     }
@@ -137,7 +137,7 @@ impl Groups {
     pub fn finish(self) -> Vec<Group> {
         let mut found: Vec<_> = self.found.into_iter().map(Some).collect();
         let mut all = Vec::with_capacity(found.len());
-        for (values, at) in self.places {
+        for (values, at) in self.indices {
             let Some((count, accumulators)) = found[at].take() else { continue };
             let aggregates = self.aggregates.iter().zip(accumulators);
             let aggregates = aggregates.map(|(one, found)| one.finish(found)).collect();

@@ -56,12 +56,12 @@ enum Found<'r> {
     /// The records of a range for which all conditions hold.
     Scan { records: Iter<'r>, conditions: Vec<Condition> },
     /// Records by their indices.
-    Places(RecordsAt<'r>),
+    QueryIndices(RecordsAt<'r>),
 }
 
-/// An iterator over indices of runs in a blob: see [`Blob::places`].
+/// An iterator over indices of runs in a blob: see [`Blob::indices`].
 #[derive(Debug)]
-pub struct Places(Chosen);
+pub struct QueryIndices(Chosen);
 
 #[derive(Debug)]
 enum Chosen {
@@ -86,8 +86,9 @@ impl Records {
     /// absent), `flag` and `!flag` of a Boolean (it is true, or false), `label in (cat, dog)`, `stars between 2 and 4`,
     /// `at is null` (it is absent), `caption like %sea%` (`%` is any text, `_` one character), or `caption
     /// contains sea` for texts and arrays. `width < height` compares two members: a value without quotes that is not a
-    /// value of the member's kind may be a path; `title = member(caption)` always compares with a member. Conditions are combined with `and`, `or`, `not` and parentheses. A value ends before
-    /// `and`, `or` or `)`; a value in quotes, written as a JSON string, can contain anything.
+    /// value of the member's kind may be a path; `title = member(caption)` always compares with a member. Conditions
+    /// are combined with `and`, `or`, `not` and parentheses. A value ends before `and`, `or` or `)`; a value in quotes,
+    /// written as a JSON string, can contain anything.
     ///
     /// # Errors
     /// Returns `records/condition`; `schema/path`, `schema/unknown-path`.
@@ -209,9 +210,9 @@ impl<'r> Query<'r> {
     /// [`RecordSorter::add`].
     pub fn run(&self) -> Result<Matches<'r>> {
         let records = self.records;
-        let at = |places| {
-            let at = records.at(places).slowly().with_parts(self.parts.iter().cloned());
-            Ok(Matches(Found::Places(at)))
+        let at = |indices| {
+            let at = records.at(indices).slowly().with_parts(self.parts.iter().cloned());
+            Ok(Matches(Found::QueryIndices(at)))
         };
         if let Some(mut order) = self.order.clone() {
             for record in (Query { order: None, ..self.clone() }).run()? {
@@ -226,7 +227,7 @@ impl<'r> Query<'r> {
         let Some(sample) = self.sample else { return Ok(Matches(scan)) };
         at(match self.conditions.is_empty() {
             true => sample.draw(self.range.clone()),
-            false => sample.of_each(Matches(scan).map(|record| Ok(record?.index())))?,
+            false => sample.choose(Matches(scan).map(|record| Ok(record?.index())))?,
         })
     }
 }
@@ -236,7 +237,7 @@ impl<'r> Iterator for Matches<'r> {
 
     fn next(&mut self) -> Option<Result<Record<'r>>> {
         match &mut self.0 {
-            Found::Places(records) => records.next(),
+            Found::QueryIndices(records) => records.next(),
             Found::Scan { records, conditions } => records.find_map(|record| {
                 let record = match record {
                     Ok(record) => record,
@@ -266,22 +267,22 @@ impl Blob {
     ///
     /// # Errors
     /// Returns `records/index`.
-    pub fn places(&self, range: Range<u64>, sample: Option<Sample>) -> Result<Places> {
+    pub fn indices(&self, range: Range<u64>, sample: Option<Sample>) -> Result<QueryIndices> {
         check_range(&range, self.len()).map_err(|e| placed(e, self.tensor()))?;
-        Ok(Places(match sample {
+        Ok(QueryIndices(match sample {
             Some(sample) => Chosen::Some(sample.draw(range).into_iter()),
             None => Chosen::Range(range),
         }))
     }
 }
 
-impl Iterator for Places {
+impl Iterator for QueryIndices {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
         match &mut self.0 {
             Chosen::Range(range) => range.next(),
-            Chosen::Some(places) => places.next(),
+            Chosen::Some(indices) => indices.next(),
         }
     }
 }

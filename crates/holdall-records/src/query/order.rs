@@ -96,7 +96,7 @@ impl RecordSorter {
                 .find(|order| order.is_ne())
                 .unwrap_or(Ordering::Equal)
         });
-        self.found.into_iter().map(|(_, place)| place).collect()
+        self.found.into_iter().map(|(_, index)| index).collect()
     }
 }
 
@@ -121,13 +121,13 @@ impl Member {
     /// Returns the value that a record is sorted by.
     pub(super) fn key(&self, record: &Record<'_>) -> Result<Key> {
         let kind = &record.records().schema().ty(self.part.ty()).kind;
-        let place = |at: Option<u64>| at.map_or(Key::Absent, |at| Key::Integer(at.into()));
+        let index = |at: Option<u64>| at.map_or(Key::Absent, |at| Key::Integer(at.into()));
         let Some(value) = self.read.value(record, &self.part)? else { return Ok(Key::Absent) };
         Ok(match (value, kind) {
             // In the order of the schema.
-            (MemberValue::Text(name), Kind::Enum(all)) => place(all.index_of(&name).map(u64::from)),
+            (MemberValue::Text(name), Kind::Enum(all)) => index(all.index_of(&name).map(u64::from)),
             (MemberValue::Text(name), Kind::Union(union)) => {
-                place(union.tag(&name).map(|tag| tag as u64))
+                index(union.tag(&name).map(|tag| tag as u64))
             }
             (MemberValue::Text(text), _) => Key::Text(text.into()),
             (MemberValue::Integer(integer), _) => Key::Integer(integer),

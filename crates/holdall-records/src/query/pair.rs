@@ -81,12 +81,12 @@ impl Pair {
 impl Side {
     fn new(records: &Records, path: &str) -> Result<Side> {
         let part = records.accessor(path)?;
-        let of = records.schema().ty(part.ty());
+        let ty = records.schema().ty(part.ty());
         let read = MemberReader::new(records, &part).ok_or_else(|| {
-            let (path, kind) = (path.shown(), of.kind.as_str());
+            let (path, kind) = (path.shown(), ty.kind.as_str());
             CONDITION.broken(format!("`{path}` is a `TypeDef:{kind}`, which cannot be compared"))
         })?;
-        let unit = match (&read, of.meaning.as_deref()) {
+        let unit = match (&read, ty.meaning.as_deref()) {
             (MemberReader::Padded(_), _) => None,
             // The number of digits makes no difference.
             (_, Some(Meaning::Decimal(_, scale))) => Some(Meaning::Decimal(0, *scale)),

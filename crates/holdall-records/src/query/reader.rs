@@ -33,17 +33,17 @@ pub(super) enum MemberValue<'r> {
 
 impl MemberReader {
     /// Returns the reader of a member; `None` if its values cannot be compared.
-    pub(super) fn new(records: &Records, part: &Accessor) -> Option<MemberReader> {
-        let of = records.schema().ty(part.ty());
-        Some(match &of.kind {
-            _ if let Some(padded) = Padded::new(of) => MemberReader::Padded(padded),
-            Kind::String => match &of.meaning {
+    pub(super) fn new(records: &Records, accessor: &Accessor) -> Option<MemberReader> {
+        let ty = records.schema().ty(accessor.ty());
+        Some(match &ty.kind {
+            _ if let Some(padded) = Padded::new(ty) => MemberReader::Padded(padded),
+            Kind::String => match &ty.meaning {
                 Some(meaning) => MemberReader::Decimal(meaning.clone()),
                 None => MemberReader::Text,
             },
             Kind::Enum(_) => MemberReader::Enum,
             Kind::Union(_) => MemberReader::Variant,
-            kind => match (Integer::from_accessor(part), part.typed(), part.typed()) {
+            kind => match (Integer::from_accessor(accessor), accessor.typed(), accessor.typed()) {
                 (Some(integer), ..) if matches!(kind, Kind::Scalar(Scalar::Timestamp)) => {
                     MemberReader::Time(integer)
                 }
@@ -56,11 +56,11 @@ impl MemberReader {
     }
 
     /// Returns the reader of a text or of the names of an enum; `None` for other types.
-    pub(super) fn of_text(of: &Type) -> Option<MemberReader> {
-        match &of.kind {
+    pub(super) fn for_text(ty: &Type) -> Option<MemberReader> {
+        match &ty.kind {
             Kind::String => Some(MemberReader::Text),
             Kind::Enum(_) => Some(MemberReader::Enum),
-            _ => Padded::new(of).map(MemberReader::Padded),
+            _ => Padded::new(ty).map(MemberReader::Padded),
         }
     }
 
@@ -71,9 +71,9 @@ impl MemberReader {
     pub(super) fn text<'r>(
         &self,
         record: &'r Record<'_>,
-        part: &'r Accessor,
+        accessor: &'r Accessor,
     ) -> Result<Option<Cow<'r, str>>> {
-        Ok(match self.value(record, part)? {
+        Ok(match self.value(record, accessor)? {
             Some(MemberValue::Text(text)) => Some(text),
             _ => None,
         })
@@ -91,7 +91,7 @@ impl MemberReader {
     pub(super) fn value<'r>(
         &self,
         record: &'r Record<'_>,
-        part: &'r Accessor,
+        accessor: &'r Accessor,
     ) -> Result<Option<MemberValue<'r>>> {
         let text = |name: &'r str| MemberValue::Text(name.into());
         Ok(match self {
@@ -102,16 +102,16 @@ impl MemberReader {
             MemberReader::Bool(typed) => {
                 record.get(typed)?.map(|found| MemberValue::Integer(found.into()))
             }
-            MemberReader::Text => record.string(part)?.map(MemberValue::Text),
+            MemberReader::Text => record.string(accessor)?.map(MemberValue::Text),
             MemberReader::Padded(padded) => {
-                padded.text(record, part)?.map(|text| MemberValue::Text(text.into()))
+                padded.text(record, accessor)?.map(|text| MemberValue::Text(text.into()))
             }
             MemberReader::Decimal(meaning) => {
-                let number = record.string(part)?.and_then(|text| meaning.parse(&text));
+                let number = record.string(accessor)?.and_then(|text| meaning.parse(&text));
                 number.map(MemberValue::Integer)
             }
-            MemberReader::Enum => record.enum_value(part)?.map(text),
-            MemberReader::Variant => record.variant(part)?.map(text),
+            MemberReader::Enum => record.enum_value(accessor)?.map(text),
+            MemberReader::Variant => record.variant(accessor)?.map(text),
         })
     }
 }
@@ -121,15 +121,15 @@ impl MemberReader {
 pub(super) struct Padded(Arc<Meaning>, Kind);
 
 impl Padded {
-    pub(super) fn new(of: &Type) -> Option<Padded> {
-        let meaning = of.meaning.as_ref()?;
+    pub(super) fn new(ty: &Type) -> Option<Padded> {
+        let meaning = ty.meaning.as_ref()?;
         let is_text = matches!(**meaning, Meaning::Characters | Meaning::Bytes);
-        is_text.then(|| Padded(meaning.clone(), of.kind.clone()))
+        is_text.then(|| Padded(meaning.clone(), ty.kind.clone()))
     }
 
     /// Returns the text of a member; `None` if it is absent, or not a text.
-    pub(super) fn text(&self, record: &Record<'_>, part: &Accessor) -> Result<Option<String>> {
-        let found = record.part(part)?;
+    pub(super) fn text(&self, record: &Record<'_>, accessor: &Accessor) -> Result<Option<String>> {
+        let found = record.part(accessor)?;
         Ok(found.and_then(|found| self.0.text(&self.1, found.bytes())))
     }
 }
@@ -148,16 +148,17 @@ pub(super) enum Integer {
 }
 
 impl Integer {
-    pub(super) fn from_accessor(part: &Accessor) -> Option<Integer> {
-        part.typed()
+    pub(super) fn from_accessor(accessor: &Accessor) -> Option<Integer> {
+        accessor
+            .typed()
             .map(Integer::I64)
-            .or_else(|_| part.typed().map(Integer::I32))
-            .or_else(|_| part.typed().map(Integer::U8))
-            .or_else(|_| part.typed().map(Integer::U32))
-            .or_else(|_| part.typed().map(Integer::U64))
-            .or_else(|_| part.typed().map(Integer::U16))
-            .or_else(|_| part.typed().map(Integer::I16))
-            .or_else(|_| part.typed().map(Integer::I8))
+            .or_else(|_| accessor.typed().map(Integer::I32))
+            .or_else(|_| accessor.typed().map(Integer::U8))
+            .or_else(|_| accessor.typed().map(Integer::U32))
+            .or_else(|_| accessor.typed().map(Integer::U64))
+            .or_else(|_| accessor.typed().map(Integer::U16))
+            .or_else(|_| accessor.typed().map(Integer::I16))
+            .or_else(|_| accessor.typed().map(Integer::I8))
             .ok()
     }
 

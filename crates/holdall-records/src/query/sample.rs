@@ -32,26 +32,26 @@ impl Sample {
 
     /// Returns up to `count` of these numbers, which must be in ascending order, all equally likely. A query with
     /// conditions chooses from the indices that fit in the same way.
-    pub fn among(self, places: impl IntoIterator<Item = u64>) -> Vec<u64> {
+    pub fn among(self, indices: impl IntoIterator<Item = u64>) -> Vec<u64> {
         // The items are all `Ok`, so this cannot fail.
-        self.of_each(places.into_iter().map(Ok)).unwrap_or_default()
+        self.choose(indices.into_iter().map(Ok)).unwrap_or_default()
     }
 
     /// Returns up to `count` of these numbers, all equally likely, in one pass.
-    pub(super) fn of_each(self, places: impl Iterator<Item = Result<u64>>) -> Result<Vec<u64>> {
+    pub(super) fn choose(self, indices: impl Iterator<Item = Result<u64>>) -> Result<Vec<u64>> {
         let mut chance = Chance(self.seed);
         let mut kept: Vec<u64> = Vec::new();
         let mut seen = 0u64;
-        for place in places {
-            let place = place?;
+        for index in indices {
+            let index = index?;
             seen += 1;
             if seen <= self.count {
-                kept.push(place);
+                kept.push(index);
                 continue;
             }
             let at = usize::try_from(chance.below(seen)).unwrap_or(usize::MAX);
             if let Some(slot) = kept.get_mut(at) {
-                *slot = place;
+                *slot = index;
             }
         }
         kept.sort_unstable();
@@ -83,7 +83,7 @@ impl Chance {
 mod tests {
     use super::*;
 
-    fn places(count: u64, seed: u64, plain: bool) -> Vec<u64> {
+    fn indices(count: u64, seed: u64, plain: bool) -> Vec<u64> {
         let sample = Sample { count, seed };
         match plain {
             true => sample.draw(10..110),
@@ -94,16 +94,16 @@ mod tests {
     #[test]
     fn samples_are_different_places_in_order_and_the_same_each_time() {
         for plain in [true, false] {
-            let found = places(20, 7, plain);
+            let found = indices(20, 7, plain);
             assert_eq!(found.len(), 20);
             assert!(found.is_sorted() && found.windows(2).all(|w| w[0] != w[1]));
             assert!(found.iter().all(|n| (10..110).contains(n) && (plain || n % 2 == 0)));
-            assert_eq!(found, places(20, 7, plain));
-            assert_ne!(found, places(20, 8, plain));
+            assert_eq!(found, indices(20, 7, plain));
+            assert_ne!(found, indices(20, 8, plain));
         }
-        assert_eq!(places(1000, 1, true), (10..110).collect::<Vec<_>>());
-        assert_eq!(places(1000, 1, false).len(), 50);
-        assert!(places(0, 1, true).is_empty());
+        assert_eq!(indices(1000, 1, true), (10..110).collect::<Vec<_>>());
+        assert_eq!(indices(1000, 1, false).len(), 50);
+        assert!(indices(0, 1, true).is_empty());
     }
 
     #[test]
@@ -111,8 +111,8 @@ mod tests {
         for plain in [true, false] {
             let mut counts = [0u32; 110];
             for seed in 0..2000 {
-                for place in places(10, seed, plain) {
-                    counts[place as usize] += 1;
+                for index in indices(10, seed, plain) {
+                    counts[index as usize] += 1;
                 }
             }
             let step = if plain { 1 } else { 2 };

@@ -98,8 +98,9 @@ fn look_through(path: &Path) -> Result<()> {
 /// Runs `work`, and turns a panic of the engine into an error.
 fn guarded<T>(rule: &'static Rule, work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<String>().map(String::as_str);
-        let said = said.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
-        Err(rule.broken(format!("the engine failed: {}", said.escape_debug())))
+        let message = panic.downcast_ref::<String>().map(String::as_str);
+        let message =
+            message.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+        Err(rule.broken(format!("the engine failed: {}", message.escape_debug())))
     })
 }

@@ -296,7 +296,10 @@ fn self_tests(
 
 fn self_test(loaded: &mut Remote, package: &Package, test: &SelfTest) -> Result<()> {
     let values = |named: &[(String, String)]| -> Result<NamedValues> {
-        named.iter().map(|(name, of)| Ok((name.clone(), package.value(of)?))).collect()
+        named
+            .iter()
+            .map(|(name, reference)| Ok((name.clone(), package.value(reference)?)))
+            .collect()
     };
     let mut last: Option<NamedValues> = None;
     loaded.call(&values(&test.inputs)?, Span::Whole, &mut |outputs| {
@@ -313,7 +316,7 @@ fn self_test(loaded: &mut Remote, package: &Package, test: &SelfTest) -> Result<
         return Err(e);
     }
     for (name, expected) in values(test.expected.as_deref().unwrap_or_default())? {
-        let found = given.iter().find(|(of, _)| *of == name).map(|(_, value)| value);
+        let found = given.iter().find(|(other, _)| *other == name).map(|(_, value)| value);
         let Some(found) = found else {
             return Err(FAILED.broken(format!("the model did not return `{name}`")));
         };

@@ -76,7 +76,8 @@ impl Process {
             .or_else(|_| tempfile::Builder::new().prefix("holdall-run-").tempdir())
             .map(Temporary::new)
             .map_err(|e| io(e, "creating a folder for shared memory"))?;
-        let environment = environment::chosen(std::env::vars_os(), &settings.environment)?;
+        let environment =
+            environment::process_environment(std::env::vars_os(), &settings.environment)?;
         let (wire, theirs) = UnixStream::pair().map_err(|e| io(e, "creating a socket pair"))?;
         let spawned = command
             .stdin(Stdio::from(OwnedFd::from(theirs)))
@@ -334,12 +335,12 @@ impl Process {
         while !self.has_ended() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(10));
         }
-        let said = match self.kill() {
+        let reason = match self.kill() {
             Some(status) => describe_exit(status),
             None => "the runner closed the connection".to_owned(),
         };
         self.hear_out();
-        self.tell(DIED.broken(said))
+        self.tell(DIED.broken(reason))
     }
 
     /// Returns `true` if the process has ended. It is not reaped, so that the id of its process group stays valid.

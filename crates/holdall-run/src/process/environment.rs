@@ -13,7 +13,7 @@ pub(crate) type Variable = (OsString, Option<OsString>);
 
 /// Variables of the caller that every process gets.
 #[rustfmt::skip]
-const NAMES: &[&str] = &[
+const PASSED_NAMES: &[&str] = &[
     // The user and the system.
     "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "LOGNAME",
     "NO_COLOR", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME",
@@ -26,8 +26,8 @@ const NAMES: &[&str] = &[
     "TF_ENABLE_ONEDNN_OPTS", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_XLA_FLAGS",
 ];
 
-/// Prefixes of variables that every process gets, unless the name contains a word of [`SECRET`].
-const PREFIXES: &[&str] = &[
+/// Prefixes of variables that every process gets, unless the name contains a word of [`SECRET_WORDS`].
+const PASSED_PREFIXES: &[&str] = &[
     "LC_",
     "BLIS_",
     "CUDA_",
@@ -47,32 +47,35 @@ const PREFIXES: &[&str] = &[
     "XLA_",
 ];
 
-/// Words in names that suggest secrets.
-const SECRET: &[&str] =
+/// Words that suggest a secret if the name of a variable contains one.
+const SECRET_WORDS: &[&str] =
     &["AUTH", "CREDENTIAL", "CREDENTIALS", "KEY", "PASS", "PASSWORD", "PASSWD", "SECRET", "TOKEN"];
 
-/// Returns the environment of a runner's process, if the caller's is `own` and it passes `passed`.
+/// Returns the environment of a runner's process: the variables of the caller's environment `caller` that every
+/// process gets, and those in `passed`.
 ///
 /// # Errors
 /// [`ENVIRONMENT`] if a passed variable is invalid or not set.
-pub(crate) fn chosen(
-    own: impl Iterator<Item = (OsString, OsString)>,
+pub(crate) fn process_environment(
+    caller: impl Iterator<Item = (OsString, OsString)>,
     passed: &[Variable],
 ) -> Result<Vec<(OsString, OsString)>> {
-    let own: Vec<(OsString, OsString)> = own.collect();
-    let mut out: Vec<_> = own.iter().filter(|(name, _)| is_usual(name)).cloned().collect();
+    let caller: Vec<(OsString, OsString)> = caller.collect();
+    let mut out: Vec<_> =
+        caller.iter().filter(|(name, _)| is_passed_by_default(name)).cloned().collect();
     for (name, value) in passed {
         check(name, value.as_deref())?;
         let shown = name.to_string_lossy();
         let value = match value {
             Some(value) => value.clone(),
             None => {
-                let found = own.iter().find(|(of, _)| of == name).map(|(_, value)| value.clone());
+                let found =
+                    caller.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
                 let unset = || format!("the variable `{}` is not set", shown.shown());
                 found.ok_or_else(|| ENVIRONMENT.broken(unset()))?
             }
         };
-        out.retain(|(of, _)| of != name);
+        out.retain(|(other, _)| other != name);
         out.push((name.clone(), value));
     }
     Ok(out)
@@ -92,21 +95,22 @@ fn check(name: &OsStr, value: Option<&OsStr>) -> Result<()> {
 }
 
 /// Returns `true` if every process gets the variable.
-fn is_usual(name: &OsStr) -> bool {
+fn is_passed_by_default(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
-    let is_secret = || name.split('_').any(|word| SECRET.contains(&word));
-    NAMES.contains(&name) || PREFIXES.iter().any(|p| name.starts_with(p)) && !is_secret()
+    let is_secret = || name.split('_').any(|word| SECRET_WORDS.contains(&word));
+    PASSED_NAMES.contains(&name)
+        || PASSED_PREFIXES.iter().any(|p| name.starts_with(p)) && !is_secret()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(own: &[(&str, &str)], passed: &[(&str, Option<&str>)]) -> Result<Vec<String>> {
-        let own = own.iter().map(|(name, value)| (name.into(), value.into()));
+    fn names(caller: &[(&str, &str)], passed: &[(&str, Option<&str>)]) -> Result<Vec<String>> {
+        let caller = caller.iter().map(|(name, value)| (name.into(), value.into()));
         let passed: Vec<Variable> =
             passed.iter().map(|(name, value)| (name.into(), value.map(OsString::from))).collect();
-        let mut all: Vec<String> = chosen(own, &passed)?
+        let mut all: Vec<String> = process_environment(caller, &passed)?
             .into_iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
             .collect();
@@ -116,7 +120,7 @@ mod tests {
 
     #[test]
     fn secrets_are_not_passed_on() {
-        let own = [
+        let caller = [
             ("PATH", "/bin"),
             ("LC_ALL", "C"),
             ("OMP_NUM_THREADS", "3"),
@@ -135,9 +139,9 @@ mod tests {
         ];
         let usual =
             ["CUDA_VISIBLE_DEVICES=0", "HF_HOME=/hf", "LC_ALL=C", "OMP_NUM_THREADS=3", "PATH=/bin"];
-        assert_eq!(names(&own, &[]).unwrap(), usual);
+        assert_eq!(names(&caller, &[]).unwrap(), usual);
         let passed = [("HF_TOKEN", None), ("PATH", Some("/opt")), ("EMPTY", Some(""))];
-        let found = names(&own, &passed).unwrap();
+        let found = names(&caller, &passed).unwrap();
         assert!(found.contains(&"HF_TOKEN=x".to_owned()) && found.contains(&"EMPTY=".to_owned()));
         assert!(found.contains(&"PATH=/opt".to_owned()) && found.len() == 7, "{found:?}");
     }

@@ -102,7 +102,7 @@ pub(crate) fn version(ready: &Frame) -> Result<Option<Version>> {
 
 /// Returns the options of the package and the caller, in JSON.
 pub(crate) fn options(load: &Load<'_>) -> impl Iterator<Item = (String, Json)> {
-    load.options.iter().map(|(name, of)| (name.clone(), option(of)))
+    load.options.iter().map(|(name, value)| (name.clone(), option(value)))
 }
 
 /// The key of an object that represents a value JSON cannot express. Its value is TOML text.
@@ -117,7 +117,7 @@ fn option(value: &OptionValue) -> Json {
         OptionValue::Array(all) => all.iter().map(option).collect(),
         // A table that looks like such an object is represented as TOML, too.
         OptionValue::Table(all) if !matches!(&all[..], [(name, _)] if name == TOML) => {
-            Json::Object(all.iter().map(|(name, of)| (name.clone(), option(of))).collect())
+            Json::Object(all.iter().map(|(name, value)| (name.clone(), option(value))).collect())
         }
         other => json!({ TOML: other.to_string() }),
     }
@@ -181,7 +181,7 @@ impl Remote {
     }
 }
 
-fn specs(of: &[ValueSpec]) -> Json {
+fn specs(specs_list: &[ValueSpec]) -> Json {
     let one = |spec: &ValueSpec| {
         json!({
             "name": spec.name,
@@ -189,7 +189,7 @@ fn specs(of: &[ValueSpec]) -> Json {
             "internal_name": spec.internal_name,
         })
     };
-    of.iter().map(one).collect()
+    specs_list.iter().map(one).collect()
 }
 
 impl Loaded for Remote {

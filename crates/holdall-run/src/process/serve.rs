@@ -137,7 +137,7 @@ impl Served<'_> {
             .iter()
             .map(|(name, _)| name)
             .filter(unknown)
-            .map(|of| format!("the runner `{name}` has no option `{of}`, which is ignored"))
+            .map(|key| format!("the runner `{name}` has no option `{key}`, which is ignored"))
             .collect();
         // The caller enforces the time limit, and kills this process when it is exceeded.
         let settings = RunnerSettings { timeout: Duration::MAX, ..RunnerSettings::default() };
@@ -210,7 +210,7 @@ fn option(value: &Json) -> Option<OptionValue> {
         Json::Object(all) => match all.get(TOML).and_then(Json::as_str) {
             Some(text) if all.len() == 1 => OptionValue::parse(text).ok()?,
             _ => {
-                let pair = |(name, of): (&String, &Json)| Some((name.clone(), option(of)?));
+                let pair = |(name, value): (&String, &Json)| Some((name.clone(), option(value)?));
                 OptionValue::Table(all.iter().filter_map(pair).collect())
             }
         },
@@ -219,7 +219,7 @@ fn option(value: &Json) -> Option<OptionValue> {
 }
 
 /// Parses inputs or outputs of a `load` frame. The caller checks values against their shapes.
-fn specs(of: Option<&Json>) -> Result<Vec<ValueSpec>> {
+fn specs(json: Option<&Json>) -> Result<Vec<ValueSpec>> {
     let wrong = || -> Error { FRAME.broken("an input or output without a name or a dtype") };
     let one = |row: &Json| {
         let text = |key: &str| row.get(key).and_then(Json::as_str);
@@ -228,5 +228,5 @@ fn specs(of: Option<&Json>) -> Result<Vec<ValueSpec>> {
         spec.internal_name = text("internal_name").map(str::to_owned);
         Ok(spec)
     };
-    of.and_then(Json::as_array).into_iter().flatten().map(one).collect()
+    json.and_then(Json::as_array).into_iter().flatten().map(one).collect()
 }

@@ -75,7 +75,7 @@ def kind_of(value):
     return "None" if value is None else article(type(value).__name__)
 
 
-def said(e):
+def exception_text(e):
     """Returns the text of an exception, whose `__str__` may fail."""
     try:
         return str(e)
@@ -120,12 +120,12 @@ def receive():
     if not 1 <= kind <= len(KINDS) or any(zeros) or max(header, data) > LENGTH_MAX:
         raise NoFrame("this is not the start of a frame")
     try:
-        said = json.loads(bytes(exactly(header)))
+        message = json.loads(bytes(exactly(header)))
     except ValueError as e:
         raise NoFrame("the header of a frame is not JSON: %s" % e)
-    if not isinstance(said, dict):
+    if not isinstance(message, dict):
         raise NoFrame("the header of a frame is not a JSON object")
-    return KINDS[kind - 1], request, said, exactly(data)
+    return KINDS[kind - 1], request, message, exactly(data)
 
 
 def send(kind, request, header, data=b""):
@@ -174,7 +174,7 @@ class Wire:
         try:
             array = np.asarray(value)
         except Exception as e:
-            raise Failure("output", "output `%s` is not an array: %s" % (name, said(e)))
+            raise Failure("output", "output `%s` is not an array: %s" % (name, exception_text(e)))
         if array.dtype.kind in "UOT":
             texts = array.reshape(-1).tolist()
             if all(isinstance(text, str) for text in texts):
@@ -217,7 +217,7 @@ def call(run, values, request, wire_values):
         given = run(values)
     except BaseException as e:
         traceback.print_exc()
-        raise Failure("call", "%s: %s" % (type(e).__name__, said(e)))
+        raise Failure("call", "%s: %s" % (type(e).__name__, exception_text(e)))
     if isinstance(given, collections.abc.Mapping) or not isinstance(given, collections.abc.Iterator):
         given = iter((given,))
     while True:
@@ -227,7 +227,7 @@ def call(run, values, request, wire_values):
             return
         except BaseException as e:
             traceback.print_exc()
-            raise Failure("call", "%s: %s" % (type(e).__name__, said(e)))
+            raise Failure("call", "%s: %s" % (type(e).__name__, exception_text(e)))
         header, data = wire_values.rows(item)
         send("item", request, header, data)
 
@@ -240,7 +240,7 @@ def answer(kind, request, header, data, runner, state):
         try:
             np = importlib.import_module("numpy")
         except BaseException as e:
-            raise Failure("numpy", "`import numpy` fails: %s" % said(e))
+            raise Failure("numpy", "`import numpy` fails: %s" % exception_text(e))
         orphans.append(header["shared"])
         state["values"] = Wire(header["shared"], header["shared_from"])
         send("ready", request, dict(runner.start(), protocol=PROTOCOL, runner=runner.name))

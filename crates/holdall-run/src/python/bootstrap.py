@@ -38,10 +38,10 @@ class Python:
             if e.name == name or name.startswith("%s." % e.name):
                 raise Failure("entry", "there is no module `%s` in `model`" % package)
             traceback.print_exc()
-            raise Failure("load", "module `%s` cannot be imported: %s" % (package, said(e)))
+            raise Failure("load", "module `%s` cannot be imported: %s" % (package, exception_text(e)))
         except BaseException as e:
             traceback.print_exc()
-            raise Failure("load", "module `%s`: %s: %s" % (package, type(e).__name__, said(e)))
+            raise Failure("load", "module `%s`: %s: %s" % (package, type(e).__name__, exception_text(e)))
         entry = getattr(module, function, None)
         if not callable(entry):
             raise Failure("entry", "there is no function `%s` in module `%s`" % (function, package))
@@ -49,7 +49,7 @@ class Python:
             model = entry()
         except BaseException as e:
             traceback.print_exc()
-            raise Failure("load", "`%s.%s`: %s: %s" % (package, function, type(e).__name__, said(e)))
+            raise Failure("load", "`%s.%s`: %s: %s" % (package, function, type(e).__name__, exception_text(e)))
         if hasattr(model, "infer_with_tensors"):
             return model.infer_with_tensors
         if hasattr(model, "seal") and hasattr(model, "infer_with_handle"):

@@ -12,7 +12,7 @@ use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
 use crate::record::number::le;
 use crate::record::rules::{ACCESS, LENGTH, UNION_TAG};
-use crate::record::walk::{enum_value, object, read_place, text};
+use crate::record::walk::{enum_value, object, read_index, text};
 use crate::record::{Elements, Entry};
 use crate::rules::UNKNOWN_PATH;
 use crate::schema::{Extent, Schema};
@@ -221,7 +221,7 @@ impl Accessor {
                 },
                 Guard::Tag { at, width, tag, variants, .. } => {
                     let Some(bytes) = record.get(*at..) else { return Err(self.short(record)) };
-                    let found = read_place(*width, bytes);
+                    let found = read_index(*width, bytes);
                     if found == *tag {
                         continue;
                     }
@@ -254,7 +254,7 @@ impl Accessor {
                 }
                 Guard::Tag { at, width, tag, variants, .. } => {
                     for (slot, record) in out.iter_mut().zip(from(*at)).filter(|(s, _)| **s == 1) {
-                        let found = read_place(*width, record);
+                        let found = read_index(*width, record);
                         if found as usize >= *variants {
                             return Err(bad_tag(found, *variants));
                         }
@@ -381,7 +381,7 @@ impl Accessor {
     pub fn variant(&self, record: &[u8]) -> Result<Option<&str>> {
         let Leaf::Union { width, variants } = &self.leaf else { return Err(self.not("a union")) };
         let Some(bytes) = self.raw(record)? else { return Ok(None) };
-        let tag = read_place(*width, bytes);
+        let tag = read_index(*width, bytes);
         match variants.get(tag as usize) {
             Some(variant) => Ok(Some(&variant.key)),
             None => Err(bad_tag(tag, variants.len())),
@@ -403,7 +403,7 @@ impl Accessor {
                 Guard::Bit { byte, mask } => *record.get_mut(*byte).ok_or_else(short)? |= mask,
                 Guard::Tag { at, width, tag, start, end, .. } => {
                     let own = record.get_mut(*at..*end).ok_or_else(short)?;
-                    if read_place(*width, own) == *tag {
+                    if read_index(*width, own) == *tag {
                         continue;
                     }
                     let payload = start.saturating_sub(*at);

@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 pub struct Typed<T> {
     accessor: Accessor,
     form: ScalarRepr,
-    of: PhantomData<fn() -> T>,
+    marker: PhantomData<fn() -> T>,
 }
 
 /// The representation of a Rust type in a record.
@@ -82,7 +82,7 @@ impl Accessor {
             _ => None,
         };
         match form {
-            Some(form) => Ok(Typed { accessor: self.clone(), form, of: PhantomData }),
+            Some(form) => Ok(Typed { accessor: self.clone(), form, marker: PhantomData }),
             None => Err(self.not(&format!("read as {}", std::any::type_name::<T>()))),
         }
     }
@@ -184,7 +184,7 @@ impl<T: ReadScalar> Typed<T> {
         let is_plain = a.guards.is_empty() && matches!(self.form, ScalarRepr::Own);
         let len = records.len().checked_div(stride)?;
         let bytes = records.get(a.start..len.saturating_mul(stride)).unwrap_or_default();
-        (is_plain && is_inside).then_some(Values { bytes, stride, len, of: PhantomData })
+        (is_plain && is_inside).then_some(Values { bytes, stride, len, marker: PhantomData })
     }
 
     #[cold]
@@ -212,7 +212,7 @@ pub struct Values<'r, T> {
     /// The distance from one value to the next, in bytes.
     stride: usize,
     len: usize,
-    of: PhantomData<fn() -> T>,
+    marker: PhantomData<fn() -> T>,
 }
 
 impl<'r, T: ReadScalar> Values<'r, T> {

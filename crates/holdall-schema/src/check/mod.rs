@@ -84,7 +84,7 @@ impl<'s> Checker<'s> {
                 parts.insert(RECORD.to_owned(), own);
             }
             Root::References(root) => {
-                for id in places(schema, root) {
+                for id in reachable(schema, root) {
                     let part = match schema.node(id) {
                         Node::Plain { pointer, .. } => source.pointer(pointer).cloned(),
                         Node::Dataset { pointer, .. } => {
@@ -318,23 +318,23 @@ fn invalid(e: &ValidationError<'_>, at: &Location) -> Error {
 }
 
 /// Returns the nodes at which a header has values; not those inside of plain nodes.
-fn places(schema: &Schema, root: NodeId) -> BTreeSet<NodeId> {
-    let mut places = BTreeSet::from([root]);
+fn reachable(schema: &Schema, root: NodeId) -> BTreeSet<NodeId> {
+    let mut reachable = BTreeSet::from([root]);
     for node in &schema.nodes {
         match node {
             Node::Object(object) => {
-                places.extend(object.properties.iter().map(|p| p.node));
+                reachable.extend(object.properties.iter().map(|p| p.node));
                 if let AdditionalMembers::Node(id) = object.additional {
-                    places.insert(id);
+                    reachable.insert(id);
                 }
             }
             Node::List { items, .. } => {
-                places.insert(*items);
+                reachable.insert(*items);
             }
             _ => {}
         }
     }
-    places
+    reachable
 }
 
 /// The name for the schema of one record among the parts.

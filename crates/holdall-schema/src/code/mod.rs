@@ -92,9 +92,9 @@ fn describe(kind: &Kind) -> &'static str {
     }
 }
 
-/// Returns the path of a member of `of`.
-fn join(of: &Path, name: &str) -> Path {
-    of.then(Segment::Name(name.into()))
+/// Returns the path of a member of `parent`.
+fn join(parent: &Path, name: &str) -> Path {
+    parent.then(Segment::Name(name.into()))
 }
 
 /// Returns the error for a record that the language cannot represent.

@@ -243,7 +243,7 @@ fn members(schema: &Schema, root: TypeId) -> (String, Vec<(String, String)>) {
             text.push_str("#   … and more: `records.columns` lists all.\n");
             break;
         }
-        let of = literal(&path.to_string());
+        let path_literal = literal(&path.to_string());
         let call = match kind {
             Kind::String | Kind::Enum(_) => "texts",
             Kind::Array(array) if is_ragged(schema, array) => "ragged",
@@ -252,7 +252,7 @@ fn members(schema: &Schema, root: TypeId) -> (String, Vec<(String, String)>) {
             _ => "values",
         };
         let absent = if maybe { ", may be absent" } else { "" };
-        let _ = writeln!(text, "#   records.{call}({of}): {}{absent}", describe(kind));
+        let _ = writeln!(text, "#   records.{call}({path_literal}): {}{absent}", describe(kind));
     }
     (text, enums)
 }

@@ -60,7 +60,7 @@ impl Code<'_> {
             Kind::Scalar(Scalar::Complex64) => array(number("f32", 4), 2),
             Kind::Scalar(Scalar::Complex128) => array(number("f64", 8), 2),
             Kind::Scalar(scalar) => number(scalar_text(*scalar), scalar.size()),
-            Kind::Enum(e) => number(place_text(e), e.width.bytes()),
+            Kind::Enum(e) => number(index_type(e), e.width.bytes()),
             Kind::Array(items) => match items.len {
                 Len::Fixed(len) => {
                     let item = self.mirror(items.items, name)?;
@@ -296,7 +296,7 @@ fn scalar_text(scalar: Scalar) -> &'static str {
     }
 }
 
-fn place_text(e: &Enum) -> &'static str {
+fn index_type(e: &Enum) -> &'static str {
     match e.width.bytes() {
         1 => "u8",
         2 => "u16",

@@ -203,9 +203,9 @@ impl<'s> Readers<'s> {
         self.reads_words_at(at, width == IndexWidth::Four);
         self.function(at, what, note, "u32", &value);
         let base = self.name(&at.path, what).to_ascii_uppercase();
-        for (place, text) in values.iter().enumerate().take(MOST_VALUES) {
+        for (address, text) in values.iter().enumerate().take(MOST_VALUES) {
             let name = self.names.take(format!("{base}_{}", constant_name(text)));
-            let _ = writeln!(self.out, "const {name}: u32 = {place}u;");
+            let _ = writeln!(self.out, "const {name}: u32 = {address}u;");
         }
         if values.len() > MOST_VALUES {
             let more = values.len().saturating_sub(MOST_VALUES);
@@ -215,42 +215,42 @@ impl<'s> Readers<'s> {
 
     fn scalar(&mut self, at: &At, scalar: Scalar, what: &str) {
         use Helper::*;
-        let of = |helper, readers: &mut Self| readers.load(helper);
+        let load = |helper, readers: &mut Self| readers.load(helper);
         let (ty, value) = match scalar {
-            Scalar::Uint8 => ("u32", of(Byte, self)),
-            Scalar::Uint16 => ("u32", of(Half, self)),
-            Scalar::Uint32 => ("u32", of(Word, self)),
-            Scalar::Int8 => ("i32", format!("bitcast<i32>({} << 24u) >> 24u", of(Byte, self))),
-            Scalar::Int16 => ("i32", format!("bitcast<i32>({} << 16u) >> 16u", of(Half, self))),
-            Scalar::Int32 => ("i32", format!("bitcast<i32>({})", of(Word, self))),
-            Scalar::Float32 => ("f32", format!("bitcast<f32>({})", of(Word, self))),
-            Scalar::BFloat16 => ("f32", format!("bitcast<f32>({} << 16u)", of(Half, self))),
+            Scalar::Uint8 => ("u32", load(Byte, self)),
+            Scalar::Uint16 => ("u32", load(Half, self)),
+            Scalar::Uint32 => ("u32", load(Word, self)),
+            Scalar::Int8 => ("i32", format!("bitcast<i32>({} << 24u) >> 24u", load(Byte, self))),
+            Scalar::Int16 => ("i32", format!("bitcast<i32>({} << 16u) >> 16u", load(Half, self))),
+            Scalar::Int32 => ("i32", format!("bitcast<i32>({})", load(Word, self))),
+            Scalar::Float32 => ("f32", format!("bitcast<f32>({})", load(Word, self))),
+            Scalar::BFloat16 => ("f32", format!("bitcast<f32>({} << 16u)", load(Half, self))),
             Scalar::Float16 => {
-                let half = of(Half, self);
+                let half = load(Half, self);
                 ("f32", self.call(F16, &half))
             }
             Scalar::Float8E5M2 => {
-                let byte = of(Byte, self);
+                let byte = load(Byte, self);
                 ("f32", self.call(F16, &format!("{byte} << 8u")))
             }
             Scalar::Float8E4M3 => {
-                let byte = of(Byte, self);
+                let byte = load(Byte, self);
                 ("f32", self.call(E4m3, &byte))
             }
-            Scalar::Boolean => ("bool", format!("{} != 0u", of(Byte, self))),
+            Scalar::Boolean => ("bool", format!("{} != 0u", load(Byte, self))),
             Scalar::Int64 | Scalar::Uint64 | Scalar::Timestamp => {
-                ("vec2<u32>", format!("vec2<u32>({}, {})", of(Word, self), self.word(4)))
+                ("vec2<u32>", format!("vec2<u32>({}, {})", load(Word, self), self.word(4)))
             }
             Scalar::Float64 => {
-                let (low, high) = (of(Word, self), self.word(4));
+                let (low, high) = (load(Word, self), self.word(4));
                 ("f32", self.call(F64, &format!("{low}, {high}")))
             }
             Scalar::Complex64 => {
-                let (re, im) = (of(Word, self), self.word(4));
+                let (re, im) = (load(Word, self), self.word(4));
                 ("vec2<f32>", format!("vec2<f32>(bitcast<f32>({re}), bitcast<f32>({im}))"))
             }
             Scalar::Complex128 => {
-                let (low, high) = (of(Word, self), self.word(4));
+                let (low, high) = (load(Word, self), self.word(4));
                 let re = self.call(F64, &format!("{low}, {high}"));
                 let im = self.call(F64, &format!("{}, {}", self.word(8), self.word(12)));
                 ("vec2<f32>", format!("vec2<f32>({re}, {im})"))
@@ -299,14 +299,14 @@ impl<'s> Readers<'s> {
         format!("{}_u32(at + {distance}u)", self.prefix)
     }
 
-    fn call(&mut self, helper: Helper, of: &str) -> String {
+    fn call(&mut self, helper: Helper, argument: &str) -> String {
         self.helpers.push(helper);
         let name = match helper {
             Helper::F16 => "f16",
             Helper::E4m3 => "f8_e4m3",
             _ => "f64",
         };
-        format!("{}_{name}({of})", self.prefix)
+        format!("{}_{name}({argument})", self.prefix)
     }
 
     fn name(&self, path: &Path, what: &str) -> String {
@@ -320,19 +320,19 @@ impl<'s> Readers<'s> {
         let name = self.names.take(name);
         let indices: Vec<String> = (0..at.steps.len()).map(|n| format!("i{n}")).collect();
         let params: String = indices.iter().map(|i| format!(", {i}: u32")).collect();
-        let mut place = format!("record * {}", self.stride);
+        let mut address = format!("record * {}", self.stride);
         if at.offset > 0 {
-            let _ = write!(place, " + {}u", at.offset);
+            let _ = write!(address, " + {}u", at.offset);
         }
         let mut lens = String::new();
         for (i, (step, len)) in indices.iter().zip(&at.steps) {
-            let _ = write!(place, " + {i} * {step}u");
+            let _ = write!(address, " + {i} * {step}u");
             let _ = write!(lens, "[{len}]");
         }
-        let of = if lens.is_empty() { String::new() } else { format!(" {lens}") };
+        let lens_text = if lens.is_empty() { String::new() } else { format!(" {lens}") };
         let _ = write!(
             self.out,
-            "\n// {}: {note}{of}.\nfn {name}(record: u32{params}) -> {ty} {{\n    let at = {place};\n    return {value};\n}}\n",
+            "\n// {}: {note}{lens_text}.\nfn {name}(record: u32{params}) -> {ty} {{\n    let at = {address};\n    return {value};\n}}\n",
             shown(&at.path)
         );
     }

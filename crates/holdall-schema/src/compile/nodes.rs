@@ -125,9 +125,9 @@ impl<'v> Compiler<'v> {
         let raw = read::members(keywords, value, at)?;
         let mut properties = Vec::with_capacity(raw.len());
         for member in raw {
-            let place = at.member("properties", member.name);
-            self.need_kind(member.schema, &place)?;
-            let node = self.node(member.schema, &place, depth.saturating_add(1))?;
+            let member_path = at.member("properties", member.name);
+            self.need_kind(member.schema, &member_path)?;
+            let node = self.node(member.schema, &member_path, depth.saturating_add(1))?;
             let presence = if member.is_required { Presence::Required } else { Presence::Optional };
             let default = self.defs.resolve(member.schema)?.default.map(|d| self.default(d));
             properties.push(Property { name: member.name.into(), node, presence, default });
@@ -159,8 +159,8 @@ impl<'v> Compiler<'v> {
             None | Some(Value::Bool(true)) => AdditionalMembers::Anything,
             Some(Value::Bool(false)) => AdditionalMembers::Forbidden,
             Some(schema) => {
-                let place = at.below("additionalProperties");
-                AdditionalMembers::Node(self.node(schema, &place, below)?)
+                let member_path = at.below("additionalProperties");
+                AdditionalMembers::Node(self.node(schema, &member_path, below)?)
             }
         };
         let items = match node.get("items") {
@@ -283,8 +283,8 @@ fn require(
     for name in names {
         // The properties are sorted by name, because JSON objects are kept sorted.
         match properties.binary_search_by(|p| (*p.name).cmp(name)) {
-            Ok(place) => {
-                if let Some(property) = properties.get_mut(place) {
+            Ok(index) => {
+                if let Some(property) = properties.get_mut(index) {
                     property.presence = Presence::Required;
                 }
             }

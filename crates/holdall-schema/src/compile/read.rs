@@ -204,7 +204,7 @@ pub(super) fn enum_values(node: &Keywords, at: &SchemaPath<'_>) -> Result<Enum> 
     if let Some(twice) = duplicate(values.iter().map(|v| &**v)) {
         return Err(at.broken(&ENUM, format!("`{}` is listed twice", twice.shown())));
     }
-    let sorted = sorted.iter().map(|(_, place)| *place).collect();
+    let sorted = sorted.iter().map(|(_, index)| *index).collect();
     Ok(Enum { width: IndexWidth::for_count(values.len()), values: values.into(), sorted })
 }
 

@@ -131,11 +131,11 @@ impl<'v> Compiler<'v> {
         read::is_true("Array", value, at)?;
         read::agrees(node, "type", "array", at)?;
         let len = read::len(node, at)?;
-        let place = at.below("items");
+        let member_path = at.below("items");
         let Some(items) = node.get("items").filter(|i| self.has_kind(i)) else {
             return Err(at.broken(&ITEMS, "`items` has no kind"));
         };
-        Ok((self.ty(items, &place, depth.saturating_add(1))?, len))
+        Ok((self.ty(items, &member_path, depth.saturating_add(1))?, len))
     }
 
     fn struct_kind(
@@ -150,9 +150,9 @@ impl<'v> Compiler<'v> {
         let mut members = Vec::with_capacity(raw.len());
         let mut optional = 0u32;
         for member in raw {
-            let place = at.member("properties", member.name);
-            self.need_kind(member.schema, &place)?;
-            let ty = self.ty(member.schema, &place, depth.saturating_add(1))?;
+            let member_path = at.member("properties", member.name);
+            self.need_kind(member.schema, &member_path)?;
+            let ty = self.ty(member.schema, &member_path, depth.saturating_add(1))?;
             let presence = (!member.is_required).then_some(optional);
             if presence.is_some() {
                 optional = optional.saturating_add(1);
@@ -187,11 +187,11 @@ impl<'v> Compiler<'v> {
         };
         let mut variants = Vec::with_capacity(mapping.len());
         for (key, schema) in mapping {
-            let place = at.member("mapping", key);
+            let member_path = at.member("mapping", key);
             if !self.has_kind(schema) {
-                return Err(place.broken(&UNION, "a variant is not a struct"));
+                return Err(member_path.broken(&UNION, "a variant is not a struct"));
             }
-            let ty = self.ty(schema, &place, depth.saturating_add(1))?;
+            let ty = self.ty(schema, &member_path, depth.saturating_add(1))?;
             match &crate::extent::get(&self.types, ty)?.kind {
                 Kind::Struct(s) if s.index_of(discriminator).is_none() => {}
                 Kind::Struct(_) => {
@@ -199,9 +199,9 @@ impl<'v> Compiler<'v> {
                         "a variant has a member called `{}`, like the discriminator",
                         discriminator.shown()
                     );
-                    return Err(place.broken(&UNION, message));
+                    return Err(member_path.broken(&UNION, message));
                 }
-                _ => return Err(place.broken(&UNION, "a variant is not a struct")),
+                _ => return Err(member_path.broken(&UNION, "a variant is not a struct")),
             }
             variants.push(Variant { key: key.as_str().into(), ty });
         }
@@ -246,15 +246,15 @@ impl<'v> Compiler<'v> {
 pub(super) fn sorted_by<T>(items: &[T], name: impl Fn(&T) -> &Arc<str>) -> Vec<u32> {
     let mut named: Vec<(&Arc<str>, u32)> = items.iter().map(name).zip(0u32..).collect();
     sort(&mut named);
-    named.into_iter().map(|(_, place)| place).collect()
+    named.into_iter().map(|(_, index)| index).collect()
 }
 
 /// For each index, returns the index that follows it in `sorted`. The last one is followed by `u32::MAX`.
 fn next_of(sorted: &[u32]) -> Vec<u32> {
     let mut next = vec![u32::MAX; sorted.len()];
     for pair in sorted.windows(2) {
-        if let [place, after] = pair
-            && let Some(slot) = usize::try_from(*place).ok().and_then(|p| next.get_mut(p))
+        if let [index, after] = pair
+            && let Some(slot) = usize::try_from(*index).ok().and_then(|p| next.get_mut(p))
         {
             *slot = *after;
         }

@@ -61,7 +61,7 @@ pub(super) struct Build<'b> {
     /// Plans that are not affected by options.
     known: HashMap<(Source, TypeId, TypeId), PlanId>,
     /// The steps of plans that do more than copy, by the index of the plan.
-    pub(super) told: HashMap<usize, PlanActions>,
+    pub(super) actions: HashMap<usize, PlanActions>,
     pub(super) fillings: Vec<Filling>,
     /// Number of bytes of all defaults.
     pub(super) filled: u64,
@@ -85,7 +85,7 @@ impl<'b> Build<'b> {
             options,
             plans: Vec::new(),
             known: HashMap::default(),
-            told: HashMap::default(),
+            actions: HashMap::default(),
             fillings: Vec::new(),
             filled: 0,
             converters: Vec::new(),
@@ -135,24 +135,24 @@ impl<'b> Build<'b> {
         if is_plain && let Some(known) = self.known.get(&(source, from, to)) {
             return Ok(*known);
         }
-        let mut told = PlanActions::default();
+        let mut actions = PlanActions::default();
         let plan = match self.converter(source, at) {
             Some(converter) => {
                 let done = Local::new(StepKind::Converted, Some(None), Some(None));
                 let sides = (show::ty(self.schema(source), from), show::ty(self.reader, to));
                 let by = self.converters.get(converter).cloned();
-                told.push(done.sides(Some(sides.0), Some(sides.1)).by(by));
+                actions.push(done.sides(Some(sides.0), Some(sides.1)).by(by));
                 Plan::Convert { converter, from, to }
             }
-            None => self.build(source, from, to, at, &mut told)?,
+            None => self.build(source, from, to, at, &mut actions)?,
         };
         // Checks that the sizes that a plan processes fit in memory.
         in_memory(self.schema(source).extent(from)?.stride)?;
         in_memory(self.reader.extent(to)?.stride)?;
         let id = PlanId(self.plans.len());
         self.plans.push(plan);
-        if !told.is_empty() {
-            self.told.insert(id.0, told);
+        if !actions.is_empty() {
+            self.actions.insert(id.0, actions);
         }
         if is_plain {
             self.known.insert((source, from, to), id);
@@ -166,7 +166,7 @@ impl<'b> Build<'b> {
         from: TypeId,
         to: TypeId,
         at: &mut At,
-        told: &mut PlanActions,
+        actions: &mut PlanActions,
     ) -> Result<Plan> {
         let schema = self.schema(source);
         let (a, b) = (get(&schema.types, from)?, get(&self.reader.types, to)?);
@@ -174,7 +174,7 @@ impl<'b> Build<'b> {
             (Kind::Scalar(a), Kind::Scalar(b)) if a == b => Plan::Copy,
             (Kind::Scalar(a), Kind::Scalar(b)) if is_widening(*a, *b) => {
                 let done = Local::new(StepKind::Widened, Some(None), Some(None));
-                told.push(done.sides(Some(a.as_str().into()), Some(b.as_str().into())));
+                actions.push(done.sides(Some(a.as_str().into()), Some(b.as_str().into())));
                 Plan::Widen(*a, *b)
             }
             (Kind::Enum(a), Kind::Enum(b)) => {
@@ -190,11 +190,13 @@ impl<'b> Build<'b> {
             {
                 Plan::Copy
             }
-            (Kind::Array(a), Kind::Array(b)) => self.array(source, (from, a), (to, b), at, told)?,
-            (Kind::Struct(a), Kind::Struct(b)) => {
-                Plan::Struct(self.members(source, (from, a), b, at, told)?)
+            (Kind::Array(a), Kind::Array(b)) => {
+                self.array(source, (from, a), (to, b), at, actions)?
             }
-            (Kind::Union(a), Kind::Union(b)) => self.union(source, a, b, at, told)?,
+            (Kind::Struct(a), Kind::Struct(b)) => {
+                Plan::Struct(self.members(source, (from, a), b, at, actions)?)
+            }
+            (Kind::Union(a), Kind::Union(b)) => self.union(source, a, b, at, actions)?,
             _ => return Err(self.no_converter(source, from, to, at)),
         })
     }
@@ -205,7 +207,7 @@ impl<'b> Build<'b> {
         (from, a): (TypeId, &Array),
         (to, b): (TypeId, &Array),
         at: &mut At,
-        told: &mut PlanActions,
+        actions: &mut PlanActions,
     ) -> Result<Plan> {
         let is_same = match (a.len, b.len) {
             (Len::Fixed(m), Len::Fixed(n)) => m == n,
@@ -219,7 +221,7 @@ impl<'b> Build<'b> {
         let extents = (schema.extent(a.items)?, self.reader.extent(b.items)?);
         let plan =
             at.inside(Segment::Each, Segment::Each, |at| self.plan(source, a.items, b.items, at))?;
-        self.note(told, Segment::Each, Segment::Each, plan);
+        self.note(actions, Segment::Each, Segment::Each, plan);
         let (x, y) = extents;
         let is_whole = matches!(self.plans.get(plan.0), Some(Plan::Copy))
             && x.size == x.stride
@@ -240,7 +242,7 @@ impl<'b> Build<'b> {
         from: &Union,
         to: &Union,
         at: &mut At,
-        told: &mut PlanActions,
+        actions: &mut PlanActions,
     ) -> Result<Plan> {
         let mut variants = Vec::with_capacity(from.variants.len());
         let schema = self.schema(source);
@@ -262,7 +264,7 @@ impl<'b> Build<'b> {
             let plan = at.inside(key.clone(), key.clone(), |at| {
                 self.plan(source, variant.ty, after.ty, at)
             })?;
-            self.note(told, key.clone(), key, plan);
+            self.note(actions, key.clone(), key, plan);
             variants.push(VariantPlan {
                 key: Arc::clone(&variant.key),
                 // The number of nodes is bounded below 2^31.
@@ -326,7 +328,7 @@ fn enums(from: &Enum, to: &Enum, at: &At) -> Result<Plan> {
     if from.values == to.values {
         return Ok(Plan::Copy);
     }
-    let place = |value: &Arc<str>| {
+    let new_index = |value: &Arc<str>| {
         to.index_of(value).ok_or_else(|| {
             let (path, value) = (show::path(&at.path()), show::cut(&value.shown().to_string()));
             let message = format!(
@@ -335,6 +337,6 @@ fn enums(from: &Enum, to: &Enum, at: &At) -> Result<Plan> {
             NO_CONVERTER.broken(message)
         })
     };
-    let places = from.values.iter().map(place).collect::<Result<_>>()?;
-    Ok(Plan::Enum { from: from.width, to: to.width, places })
+    let indices = from.values.iter().map(new_index).collect::<Result<_>>()?;
+    Ok(Plan::Enum { from: from.width, to: to.width, indices })
 }

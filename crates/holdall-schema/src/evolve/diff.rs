@@ -263,12 +263,12 @@ impl<'s> Walk<'s> {
 
     /// Stores the differences of a pair.
     pub(super) fn keep(&mut self, pair: Pair, out: Found) -> Option<usize> {
-        let place = (!out.is_empty()).then_some(self.found.len());
-        if place.is_some() {
+        let index = (!out.is_empty()).then_some(self.found.len());
+        if index.is_some() {
             self.found.push(out);
         }
-        self.known.insert(pair, place);
-        place
+        self.known.insert(pair, index);
+        index
     }
 }
 

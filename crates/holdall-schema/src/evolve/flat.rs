@@ -142,7 +142,7 @@ impl TensorType {
 
 /// The dense tensors of a schema that a file does not have.
 #[derive(Debug, Clone, Default)]
-pub struct Lacking {
+pub struct MissingTensors {
     /// Tensors that are created from their default.
     pub filled: Vec<(Path, Filled)>,
     /// The paths and types of optional tensors that remain absent.
@@ -155,16 +155,16 @@ impl Document {
     ///
     /// # Errors
     /// Returns `evolve/no-default` if a required tensor has no default, or an error of the rules about defaults.
-    pub fn lacking(
+    pub fn missing_tensors(
         &self,
         present: impl Iterator<Item = String>,
         limits: &SchemaLimits,
-    ) -> Result<Lacking> {
+    ) -> Result<MissingTensors> {
         let path = |name: String| {
             name.parse().unwrap_or_else(|_| Path(vec![Segment::Name(name.as_str().into())]))
         };
         let present: BTreeSet<Path> = present.map(path).collect();
-        let out = Lacking::default();
+        let out = MissingTensors::default();
         let mut walk = Missing { schema: self, present, limits, left: limits.nodes, out };
         if let Root::References(root) = self.schema.root() {
             walk.below(root, &Path::root()).map_err(|e| e.in_source(&self.name))?;
@@ -178,7 +178,7 @@ struct Missing<'m> {
     present: BTreeSet<Path>,
     limits: &'m SchemaLimits,
     left: u64,
-    out: Lacking,
+    out: MissingTensors,
 }
 
 impl Missing<'_> {

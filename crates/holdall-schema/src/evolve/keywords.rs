@@ -126,7 +126,7 @@ impl<'s> Keywords<'s> {
         let Some((old, new)) = objects else { return Ok(()) };
         let is_own = |key: &str| {
             !key.starts_with("TypeDef:")
-                && !of_the_kind(key, old, seen)
+                && !is_of_kind(key, old, seen)
                 && !says_the_kind(key, old)
                 && !is_aside(key)
         };
@@ -299,7 +299,7 @@ fn is_large(value: &Value) -> bool {
 }
 
 /// Returns `true` if a keyword is already covered by the kind of its node.
-fn of_the_kind(key: &str, node: &Map<String, Value>, seen: Seen) -> bool {
+fn is_of_kind(key: &str, node: &Map<String, Value>, seen: Seen) -> bool {
     let is =
         |kinds: &[&str]| seen == Seen::Nowhere || kinds.iter().any(|kind| node.contains_key(*kind));
     match key {

@@ -22,7 +22,7 @@ impl Build<'_> {
         (struct_type, from): (TypeId, &Struct),
         to: &Struct,
         at: &mut At,
-        told: &mut PlanActions,
+        actions: &mut PlanActions,
     ) -> Result<Vec<Step>> {
         let mut steps = Vec::with_capacity(to.members.len());
         self.steps(from.members.len() / 16)?;
@@ -33,15 +33,15 @@ impl Build<'_> {
             at.to.push(name.clone());
             let before = self.before(source, from, member, at);
             at.to.pop();
-            let Some(place) = before? else {
+            let Some(index) = before? else {
                 let step = at.inside(name.clone(), name, |at| {
-                    self.only_reader(source, (struct_type, size), member, at, told)
+                    self.only_reader(source, (struct_type, size), member, at, actions)
                 })?;
                 steps.extend(step);
                 continue;
             };
-            let Some(before) = from.members.get(place) else { continue };
-            if let Some(taken) = taken.get_mut(place) {
+            let Some(before) = from.members.get(index) else { continue };
+            if let Some(taken) = taken.get_mut(index) {
                 *taken = true;
             }
             let old = Segment::Name(Arc::clone(&before.name));
@@ -64,11 +64,11 @@ impl Build<'_> {
             })?;
             if before.name != member.name {
                 let way = |name: &Arc<str>| Some(Some(Segment::Name(Arc::clone(name))));
-                told.push(Local::new(StepKind::Renamed, way(&before.name), way(&member.name)));
+                actions.push(Local::new(StepKind::Renamed, way(&before.name), way(&member.name)));
             }
-            self.note(told, old, Segment::Name(Arc::clone(&member.name)), plan);
+            self.note(actions, old, Segment::Name(Arc::clone(&member.name)), plan);
             let (from, to) =
-                (place_of(self.schema(source), before)?, place_of(self.reader, member)?);
+                (byte_range(self.schema(source), before)?, byte_range(self.reader, member)?);
             let is_plain = before.presence.is_none() && member.presence.is_none();
             if is_plain && matches!(self.plans.get(plan.0), Some(Plan::Copy)) {
                 copy(&mut steps, from, to);
@@ -87,7 +87,7 @@ impl Build<'_> {
         for (member, _) in from.members.iter().zip(taken).filter(|(_, taken)| !taken) {
             let way = Some(Some(Segment::Name(Arc::clone(&member.name))));
             let old = show::ty(self.schema(source), member.ty);
-            told.push(Local::new(StepKind::Dropped, way, None).sides(Some(old), None));
+            actions.push(Local::new(StepKind::Dropped, way, None).sides(Some(old), None));
         }
         Ok(steps)
     }
@@ -124,10 +124,10 @@ impl Build<'_> {
         (struct_type, size): (TypeId, usize),
         member: &Member,
         at: &mut At,
-        told: &mut PlanActions,
+        actions: &mut PlanActions,
     ) -> Result<Option<Step>> {
         self.steps(1)?;
-        let to = place_of(self.reader, member)?;
+        let to = byte_range(self.reader, member)?;
         let (name, bit) = (Arc::clone(&member.name), member.presence);
         let new = show::ty(self.reader, member.ty);
         let tell = |what, from, by| {
@@ -139,7 +139,7 @@ impl Build<'_> {
             let plan = PlanId(self.plans.len());
             self.plans.push(Plan::Convert { converter, from: struct_type, to: member.ty });
             // The converter receives the struct that contains the member.
-            told.push(tell(
+            actions.push(tell(
                 StepKind::Converted,
                 Some(None),
                 self.converters.get(converter).cloned(),
@@ -156,11 +156,11 @@ impl Build<'_> {
         }
         if member.default.is_some() {
             let default = self.fill(member, at)?;
-            told.push(tell(StepKind::Default, None, None));
+            actions.push(tell(StepKind::Default, None, None));
             return Ok(Some(Step::Fill { name, to, bit, default }));
         }
         if bit.is_some() {
-            told.push(tell(StepKind::Absent, None, None));
+            actions.push(tell(StepKind::Absent, None, None));
             return Ok(None);
         }
         let ty = new;
@@ -195,7 +195,7 @@ impl Build<'_> {
 }
 
 /// Returns the byte range of a member in its struct.
-fn place_of(schema: &Schema, member: &Member) -> Result<Range<usize>> {
+fn byte_range(schema: &Schema, member: &Member) -> Result<Range<usize>> {
     let size = schema.extent(member.ty)?.size;
     let start = in_memory(member.offset.unwrap_or(0))?;
     Ok(start..start.saturating_add(in_memory(size)?))

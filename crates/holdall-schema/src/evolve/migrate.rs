@@ -12,7 +12,7 @@ use crate::path::Segment;
 use crate::record::fail::{Fail, Outcome};
 use crate::record::number::le;
 use crate::record::rules::{ENUM_INDEX, LENGTH, TOO_LARGE, UNION_TAG};
-use crate::record::walk::read_place;
+use crate::record::walk::read_index;
 use crate::record::{Elements, Entry, Heap};
 use std::ops::Range;
 
@@ -88,9 +88,9 @@ impl Migrator<'_> {
     }
 
     /// Returns the bytes of a default, whose entries refer to `out_heap`.
-    pub(super) fn filling(&mut self, place: usize, out_heap: &mut dyn Heap) -> Result<Vec<u8>> {
+    pub(super) fn filling(&mut self, index: usize, out_heap: &mut dyn Heap) -> Result<Vec<u8>> {
         let resolution = self.resolution;
-        let len = resolution.fillings.get(place).map_or(0, |filling| filling.bytes.len());
+        let len = resolution.fillings.get(index).map_or(0, |filling| filling.bytes.len());
         let mut out = vec![0; len];
         let mut run = Work {
             resolution,
@@ -101,7 +101,7 @@ impl Migrator<'_> {
             left: resolution.decoded_len,
             kept: None,
         };
-        run.fill(place, &mut out).map_err(Fail::into_error)?;
+        run.fill(index, &mut out).map_err(Fail::into_error)?;
         Ok(out)
     }
 }
@@ -129,17 +129,17 @@ impl Work<'_> {
         match plan {
             Plan::Copy => copy(bytes, out),
             Plan::Widen(from, to) => widen(*from, bytes, *to, out),
-            Plan::Enum { from, to, places } => {
-                let place = read_place(*from, bytes);
-                let found = usize::try_from(place).ok().and_then(|p| places.get(p));
-                let Some(place) = found else {
+            Plan::Enum { from, to, indices } => {
+                let index = read_index(*from, bytes);
+                let found = usize::try_from(index).ok().and_then(|p| indices.get(p));
+                let Some(index) = found else {
                     let message = format!(
-                        "index {place} is out of range for an enum with {} values",
-                        places.len()
+                        "index {index} is out of range for an enum with {} values",
+                        indices.len()
                     );
                     return Err(ENUM_INDEX.broken(message).into());
                 };
-                put_place(*to, *place, out);
+                put_index(*to, *index, out);
             }
             Plan::Entry => {
                 let found = Entry::from_bytes(le(bytes)).bytes(self.heap)?;
@@ -221,13 +221,13 @@ impl Work<'_> {
         bytes: &[u8],
         out: &mut [u8],
     ) -> Outcome<()> {
-        let tag = read_place(from, bytes);
+        let tag = read_index(from, bytes);
         let Some(variant) = usize::try_from(tag).ok().and_then(|t| variants.get(t)) else {
             let message =
                 format!("tag {tag} is out of range for a union with {} variants", variants.len());
             return Err(UNION_TAG.broken(message).into());
         };
-        put_place(to, variant.tag, out);
+        put_index(to, variant.tag, out);
         self.value(variant.plan, part(bytes, &variant.from)?, part_mut(out, &variant.to)?)
             .map_err(|f| f.inside(Segment::Name(variant.key.clone())))
     }
@@ -296,14 +296,14 @@ fn has_bit(bytes: &[u8], bit: u32) -> bool {
 
 fn set_bit(out: &mut [u8], bit: Option<u32>) {
     let byte = bit.and_then(|bit| Some((out.get_mut(usize::try_from(bit / 8).ok()?)?, bit % 8)));
-    if let Some((byte, place)) = byte {
-        *byte |= 1 << place;
+    if let Some((byte, index)) = byte {
+        *byte |= 1 << index;
     }
 }
 
-fn put_place(width: IndexWidth, place: u32, out: &mut [u8]) {
+fn put_index(width: IndexWidth, index: u32, out: &mut [u8]) {
     let len = memory(u64::from(width.bytes()));
-    for (slot, byte) in out.iter_mut().zip(place.to_le_bytes()).take(len) {
+    for (slot, byte) in out.iter_mut().zip(index.to_le_bytes()).take(len) {
         *slot = byte;
     }
 }

@@ -26,7 +26,7 @@ pub use chain::Chain;
 pub use change::{Bump, Change, ChangeKind, Verdict, changes_json};
 pub use convert::{ConversionInput, Convert, Converters, by_chain, by_value};
 pub use diff::{Side, diff};
-pub use flat::{Lacking, TensorChange, TensorConverter, TensorSource, resolve_tensor};
+pub use flat::{MissingTensors, TensorChange, TensorConverter, TensorSource, resolve_tensor};
 pub use keep::HeapDefaults;
 pub use migrate::Migrator;
 pub use resolve::{Resolution, ResolveOptions, resolve};

@@ -16,8 +16,8 @@ pub(super) enum Plan {
     Copy,
     /// Convert a number to a wider kind.
     Widen(Scalar, Scalar),
-    /// Convert the index of one list to that of another. `places` are the new indices, by the old index.
-    Enum { from: IndexWidth, to: IndexWidth, places: Arc<[u32]> },
+    /// Convert the index of one list to that of another. `indices` are the new indices, by the old index.
+    Enum { from: IndexWidth, to: IndexWidth, indices: Arc<[u32]> },
     /// Copy the heap data of the entry unchanged.
     Entry,
     /// Convert members, and copy runs of them.

@@ -107,9 +107,9 @@ impl PlanActions {
 
 impl Build<'_> {
     /// Records that a plan below has steps.
-    pub(super) fn note(&self, told: &mut PlanActions, from: Segment, to: Segment, plan: PlanId) {
-        if self.told.contains_key(&plan.0) {
-            told.below.push((from, to, plan));
+    pub(super) fn note(&self, actions: &mut PlanActions, from: Segment, to: Segment, plan: PlanId) {
+        if self.actions.contains_key(&plan.0) {
+            actions.below.push((from, to, plan));
         }
     }
 
@@ -120,8 +120,8 @@ impl Build<'_> {
         paths: &mut (Vec<Segment>, Vec<Segment>),
         out: &mut Vec<MemberStep>,
     ) -> Result<()> {
-        let Some(told) = self.told.get(&plan.0) else { return Ok(()) };
-        let PlanActions { own, below } = told.clone();
+        let Some(actions) = self.actions.get(&plan.0) else { return Ok(()) };
+        let PlanActions { own, below } = actions.clone();
         for (from, to, plan) in below {
             paths.0.push(from);
             paths.1.push(to);

@@ -1,4 +1,4 @@
-//! Compares types, of which records consist.
+//! Compares the types of records and of their members.
 
 use super::change::{ChangeKind, Verdict};
 use super::diff::{Found, Local, Pair, Sites, Walk, default_change};
@@ -17,7 +17,8 @@ use crate::schema::Schema;
 use std::sync::Arc;
 
 impl<'s> Walk<'s> {
-    /// Compares the types at a place. `sites` are the nodes as they are written there.
+    /// Compares the types of a member, and their `default`. `sites` are the nodes of the schemas in which the types are
+    /// written.
     pub(super) fn type_at(
         &mut self,
         out: &mut Found,
@@ -30,7 +31,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// Compares the types at a place, without their `default`.
+    /// Compares the types of a member, without their `default`.
     fn member_at(
         &mut self,
         out: &mut Found,
@@ -45,7 +46,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// Compares two types. If they differ, returns their index in `found`.
+    /// Compares two types. If they differ, returns the index of the differences in `found`.
     pub(super) fn types(
         &mut self,
         old: TypeId,
@@ -79,14 +80,16 @@ impl<'s> Walk<'s> {
                     };
                 }
             }
-            (Kind::Enum(a), Kind::Enum(b)) => self.enums(&mut out, a, b)?,
+            (Kind::Enum(a), Kind::Enum(b)) => self.compare_enums(&mut out, a, b)?,
             (Kind::Array(a), Kind::Array(b)) => {
-                lengths(&mut out, a, b, || (show::ty(self.old, old), show::ty(self.new, new)));
+                compare_lengths(&mut out, a, b, || {
+                    (show::ty(self.old, old), show::ty(self.new, new))
+                });
                 let sites = nodes.below("items");
                 self.type_at(&mut out, Some(Segment::Each), (a.items, b.items), sites)?;
             }
-            (Kind::Struct(a), Kind::Struct(b)) => self.structs(&mut out, a, b, nodes)?,
-            (Kind::Union(a), Kind::Union(b)) => self.unions(&mut out, a, b, nodes)?,
+            (Kind::Struct(a), Kind::Struct(b)) => self.compare_structs(&mut out, a, b, nodes)?,
+            (Kind::Union(a), Kind::Union(b)) => self.compare_unions(&mut out, a, b, nodes)?,
             (Kind::Tensor(a), Kind::Tensor(b)) => {
                 seen = Some(Seen::Nowhere);
                 self.record_tensors(&mut out, a, b);
@@ -112,7 +115,7 @@ impl<'s> Walk<'s> {
         Ok(self.keep(pair, out))
     }
 
-    fn enums(&mut self, out: &mut Found, old: &Enum, new: &Enum) -> Result<()> {
+    fn compare_enums(&mut self, out: &mut Found, old: &Enum, new: &Enum) -> Result<()> {
         // Comparing a value is much cheaper than visiting a path.
         let len = old.values.len().saturating_add(new.values.len());
         self.budget.take(u64::try_from(len / 16).unwrap_or(u64::MAX))?;
@@ -132,7 +135,7 @@ impl<'s> Walk<'s> {
                 out.push(change.entry());
             }
         }
-        if !rises(new.values.iter().filter_map(|v| old.index_of(v))) {
+        if !is_ascending(new.values.iter().filter_map(|v| old.index_of(v))) {
             let sides = (show::names(old.values.iter()), show::names(new.values.iter()));
             let change = Local::new(ChangeKind::ValuesOrder, Verdict::Compatible);
             out.push(change.sides(sides.0, sides.1).entry());
@@ -140,14 +143,14 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    fn structs(
+    fn compare_structs(
         &mut self,
         out: &mut Found,
         old: &'s Struct,
         new: &'s Struct,
         nodes: Sites<'s>,
     ) -> Result<()> {
-        if !rises(new.members.iter().filter_map(|m| old.index_of(&m.name))) {
+        if !is_ascending(new.members.iter().filter_map(|m| old.index_of(&m.name))) {
             let names = |s: &Struct| show::names(s.members.iter().map(|m| &m.name));
             let change = Local::new(ChangeKind::Order, Verdict::Compatible);
             out.push(change.sides(names(old), names(new)).entry());
@@ -203,7 +206,7 @@ impl<'s> Walk<'s> {
             })
     }
 
-    fn unions(
+    fn compare_unions(
         &mut self,
         out: &mut Found,
         old: &Union,
@@ -269,23 +272,23 @@ impl<'s> Walk<'s> {
             let takes = |from: &TensorDType| {
                 new.accepts(*from) || new.dtype.is_some_and(|to| from.widens_to(to))
             };
-            let holds = match old.dtype {
+            let allows = match old.dtype {
                 Some(from) => takes(&from),
                 None if old.dtypes.is_empty() => new.dtype.is_none() && new.dtypes.is_empty(),
                 None => old.dtypes.iter().all(takes),
             };
-            let verdict = if holds { Verdict::Compatible } else { Verdict::NeedsConverter };
+            let verdict = if allows { Verdict::Compatible } else { Verdict::NeedsConverter };
             out.push(sides(Local::new(ChangeKind::DType, verdict)));
         }
         let verdict = match (&old.shape, &new.shape) {
             (a, b) if a.is_none() && b.is_none() => return,
             (_, None) => Verdict::Compatible,
             (Some(a), Some(b)) if a.len() == b.len() => {
-                let mut holds = true;
+                let mut allows = true;
                 for (from, to) in a.iter().zip(b) {
-                    holds &= self.holds(from, to);
+                    allows &= self.allows(from, to);
                 }
-                match holds {
+                match allows {
                     true if a == b => return,
                     true => Verdict::Compatible,
                     false => other(old, new),
@@ -298,7 +301,7 @@ impl<'s> Walk<'s> {
 
     /// Returns `true` if a dimension allows all numbers that another allows. A symbol of the new schema must replace
     /// the same number or symbol of the old schema everywhere.
-    fn holds(&mut self, old: &Dim, new: &Dim) -> bool {
+    fn allows(&mut self, old: &Dim, new: &Dim) -> bool {
         match (old, new) {
             (_, Dim::Any) => true,
             (Dim::Any, _) => false,
@@ -314,8 +317,8 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// Returns the verdict for another shape of a dense tensor: with the same number of elements, a converter can reshape
-/// it.
+/// Returns the verdict for a changed shape of a dense tensor: if the number of elements stays the same, a converter can
+/// reshape the tensor.
 pub(super) fn reshaped(old: &TensorType, new: &TensorType) -> Verdict {
     match (old.known_count(), new.known_count()) {
         (Some(a), Some(b)) if a == b => Verdict::NeedsConverter,
@@ -323,7 +326,7 @@ pub(super) fn reshaped(old: &TensorType, new: &TensorType) -> Verdict {
     }
 }
 
-/// Adds the change in a member's presence. `is_required` is whether it was required, and whether it is.
+/// Adds the change in a member's presence. `is_required` is whether the old and the new schema require it.
 pub(super) fn presence(
     out: &mut Found,
     step: &Option<Segment>,
@@ -341,11 +344,12 @@ pub(super) fn presence(
     out.push(Local::new(what, verdict).at(step.clone()).sides(old, new).entry());
 }
 
-fn lengths(out: &mut Found, old: &Array, new: &Array, show: impl Fn() -> (String, String)) {
-    let Some(holds) = bounds(old.len, new.len) else { return };
+/// Compares the lengths of arrays.
+fn compare_lengths(out: &mut Found, old: &Array, new: &Array, show: impl Fn() -> (String, String)) {
+    let Some(allows) = bounds(old.len, new.len) else { return };
     let (what, verdict) = match (old.len, new.len) {
-        (Len::Variable { .. }, Len::Variable { .. }) => (ChangeKind::Bounds, holds),
-        (Len::Fixed(_), Len::Variable { .. }) => (ChangeKind::Length, holds),
+        (Len::Variable { .. }, Len::Variable { .. }) => (ChangeKind::Bounds, allows),
+        (Len::Fixed(_), Len::Variable { .. }) => (ChangeKind::Length, allows),
         _ => (ChangeKind::Length, Verdict::Breaking),
     };
     let (a, b) = show();
@@ -358,11 +362,11 @@ fn show_member(schema: &Schema, member: &Member) -> String {
 }
 
 /// Returns `true` if the items are strictly ascending.
-fn rises<T: PartialOrd>(mut places: impl Iterator<Item = T>) -> bool {
-    let Some(mut before) = places.next() else { return true };
-    places.all(|place| {
-        let up = before < place;
-        before = place;
+fn is_ascending<T: PartialOrd>(mut indices: impl Iterator<Item = T>) -> bool {
+    let Some(mut before) = indices.next() else { return true };
+    indices.all(|index| {
+        let up = before < index;
+        before = index;
         up
     })
 }

@@ -67,8 +67,8 @@ fn change(node: &mut Value, draft: Draft, names: &Names<'_>, joined: &Joined) ->
     let Some(keywords) = node.as_object_mut() else { return Ok(()) };
     if let Some((kind, value)) = names.kind_of(keywords) {
         // The kind replaces these keywords.
-        let said = ["type", "properties", "required", "additionalProperties"];
-        keywords.retain(|keyword, _| !said.contains(&keyword.as_str()));
+        let replaced = ["type", "properties", "required", "additionalProperties"];
+        keywords.retain(|keyword, _| !replaced.contains(&keyword.as_str()));
         keywords.insert(kind.to_owned(), value);
     }
     draft.change(keywords);
@@ -128,9 +128,9 @@ fn is_map(node: &Map<String, Value>) -> bool {
 
 /// Converts `items: [A, B]`, `additionalItems: C` to `prefixItems: [A, B]`, `items: C`.
 fn tuple(node: &mut Map<String, Value>) {
-    let Some(places) = node.remove("items") else { return };
-    if places.as_array().is_some_and(|places| !places.is_empty()) {
-        node.insert("prefixItems".to_owned(), places);
+    let Some(prefix_items) = node.remove("items") else { return };
+    if prefix_items.as_array().is_some_and(|prefix_items| !prefix_items.is_empty()) {
+        node.insert("prefixItems".to_owned(), prefix_items);
     }
     if let Some(others) = node.remove("additionalItems") {
         node.insert("items".to_owned(), others);

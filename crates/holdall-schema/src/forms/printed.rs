@@ -124,16 +124,16 @@ impl<'v> Names<'v> {
             let all = short(dims.as_array()?)?;
             return all.iter().all(Value::is_u64).then(|| dims.clone());
         }
-        let places = node.get("prefixItems").or_else(|| node.get("items").filter(|i| i.is_array()));
-        if let Some(places) = places {
-            let dim = |place: &Value| {
-                let place = self.target(place)?;
-                match place.get("const") {
+        let dims = node.get("prefixItems").or_else(|| node.get("items").filter(|i| i.is_array()));
+        if let Some(dims) = dims {
+            let dim = |dim_node: &Value| {
+                let dim_node = self.target(dim_node)?;
+                match dim_node.get("const") {
                     Some(n) => n.is_u64().then(|| n.clone()),
-                    None => is_number(place).then_some(Value::Null),
+                    None => is_number(dim_node).then_some(Value::Null),
                 }
             };
-            let all = short(places.as_array()?)?.iter().map(dim);
+            let all = short(dims.as_array()?)?.iter().map(dim);
             return all.collect::<Option<Vec<_>>>().map(Value::from);
         }
         if self.items(node).is_some_and(|items| !is_number(items)) {

@@ -50,7 +50,7 @@ pub(super) struct Shape {
     rank: Option<usize>,
     /// Members in the order in which they were first seen.
     pub(super) members: Vec<(String, Shape)>,
-    places: HashMap<String, usize>,
+    indices: HashMap<String, usize>,
 }
 
 /// How often a type of value was seen, and the line of the first one.
@@ -120,17 +120,17 @@ impl Shape {
 
     fn member(&mut self, name: &str) -> Option<&mut Shape> {
         let next = self.members.len();
-        let place = *self.places.entry(name.to_owned()).or_insert(next);
-        if place == next {
+        let index = *self.indices.entry(name.to_owned()).or_insert(next);
+        if index == next {
             self.members.push((name.to_owned(), Shape::default()));
         }
-        self.members.get_mut(place).map(|(_, member)| member)
+        self.members.get_mut(index).map(|(_, member)| member)
     }
 
     /// The recursion is bounded by the depth of the columns' paths and of JSON.
     fn sort(&mut self) {
         self.members.sort_by_key(|(_, member)| member.rank);
-        self.places.clear();
+        self.indices.clear();
         self.members.iter_mut().for_each(|(_, member)| member.sort());
         self.items.iter_mut().for_each(|items| items.sort());
     }
@@ -262,20 +262,20 @@ impl See<'_> {
                     key.push_str(name);
                 }
             }
-            let place = match shape.places.get(&key) {
-                Some(place) => *place,
+            let index = match shape.indices.get(&key) {
+                Some(index) => *index,
                 None if shape.members.len() > MOST_MEMBERS => {
                     reader.skip()?;
                     continue;
                 }
                 None => {
-                    let place = shape.members.len();
-                    shape.places.insert(key.clone(), place);
+                    let index = shape.members.len();
+                    shape.indices.insert(key.clone(), index);
                     shape.members.push((key.clone(), Shape::default()));
-                    place
+                    index
                 }
             };
-            if let Some((_, member)) = shape.members.get_mut(place) {
+            if let Some((_, member)) = shape.members.get_mut(index) {
                 self.value(reader, member)?;
             }
         }

@@ -182,10 +182,10 @@ fn is_numeric(shape: &Shape) -> bool {
 }
 
 fn mixed(path: &Path, a: &(&str, Seen), b: &(&str, Seen)) -> Error {
-    let place = match path.is_root() {
+    let root = match path.is_root() {
         true => "a record".to_owned(),
         false => format!("`{path}`"),
     };
     let ((a, at), (b, then)) = (a, b);
-    MIXED.broken(format!("{place} is {a} in line {} and {b} in line {}", at.line, then.line))
+    MIXED.broken(format!("{root} is {a} in line {} and {b} in line {}", at.line, then.line))
 }

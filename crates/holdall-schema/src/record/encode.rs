@@ -184,8 +184,8 @@ impl<H: Heap> Run<'_, H> {
             Kind::Union(union) => self.union(input, union, out)?,
             Kind::Enum(e) => {
                 expect(input, Token::String, "a string of an enum")?;
-                let place = enum_index(e, input.string(&mut self.tools.text)?)?.to_le_bytes();
-                copy(out, &place);
+                let index = enum_index(e, input.string(&mut self.tools.text)?)?.to_le_bytes();
+                copy(out, &index);
             }
             Kind::String => {
                 expect(input, Token::String, "a string")?;
@@ -220,13 +220,13 @@ impl<H: Heap> Run<'_, H> {
         let mut last = None;
         while let Some(key) = input.next_key(&mut self.tools.text)? {
             // Most writers use the order of the schema or that of the names, so these are tried first.
-            let is_it = |place: &usize| fields.members.get(*place).is_some_and(|m| *m.name == *key);
-            let by_place = last.map_or(0, |last: usize| last.saturating_add(1));
-            let place = Some(by_place)
+            let is_it = |index: &usize| fields.members.get(*index).is_some_and(|m| *m.name == *key);
+            let by_index = last.map_or(0, |last: usize| last.saturating_add(1));
+            let index = Some(by_index)
                 .filter(is_it)
                 .or_else(|| fields.next_by_name(last).filter(is_it))
                 .or_else(|| fields.index_of(key));
-            let Some(place) = place else {
+            let Some(index) = index else {
                 if skip == Some(key) {
                     discriminators = discriminators.saturating_add(1);
                     if discriminators > 1 {
@@ -242,11 +242,11 @@ impl<H: Heap> Run<'_, H> {
                 let message = format!("unknown member `{}`", key.shown());
                 return Err(UNKNOWN_MEMBER.broken(message).into());
             };
-            if !seen.insert(place) {
+            if !seen.insert(index) {
                 return Err(twice(key).into());
             }
-            last = Some(place);
-            self.member(input, fields, place, out)?;
+            last = Some(index);
+            self.member(input, fields, index, out)?;
         }
         if seen.count == fields.members.len() {
             return Ok(());
@@ -258,10 +258,10 @@ impl<H: Heap> Run<'_, H> {
         &mut self,
         input: &mut I,
         fields: &Struct,
-        place: usize,
+        index: usize,
         out: &mut [u8],
     ) -> Outcome<()> {
-        let Some(member) = fields.members.get(place) else { return Ok(()) };
+        let Some(member) = fields.members.get(index) else { return Ok(()) };
         let mut is_null = false;
         if let Some(bit) = member.presence {
             is_null = input.peek()? == Token::Null;
@@ -282,15 +282,15 @@ impl<H: Heap> Run<'_, H> {
 
     /// Encodes the defaults of required members that were absent.
     fn missing(&mut self, fields: &Struct, seen: &Seen, out: &mut [u8]) -> Outcome<()> {
-        for (place, member) in fields.members.iter().enumerate() {
-            if seen.contains(place) || member.presence.is_some() {
+        for (index, member) in fields.members.iter().enumerate() {
+            if seen.contains(index) || member.presence.is_some() {
                 continue;
             }
             let Some(default) = &member.default else {
                 let message = format!("missing member `{}`", member.name.shown());
                 return Err(MISSING_MEMBER.broken(message).into());
             };
-            self.member(&mut ValueInput::new(default), fields, place, out)?;
+            self.member(&mut ValueInput::new(default), fields, index, out)?;
         }
         Ok(())
     }
@@ -441,7 +441,7 @@ impl<H: Heap> Run<'_, H> {
                     }
                 }
                 "shape" => self.shape(input, tensor)?,
-                _ => self.elements(input, Num::of_dtype(dtype), dtype.bits(), out)?,
+                _ => self.elements(input, Num::from_dtype(dtype), dtype.bits(), out)?,
             }
         }
         if !has_data {
@@ -560,7 +560,7 @@ impl<H: Heap> Run<'_, H> {
             }
             self.tools.spare.push(bytes);
         }
-        let (element, bits) = (Num::of_dtype(dtype), width64(dtype.bits()));
+        let (element, bits) = (Num::from_dtype(dtype), width64(dtype.bits()));
         let mut at = 0;
         nested(input, &dims, element, bits, &mut at, &mut self.tools.text, out)
     }
@@ -630,8 +630,8 @@ fn nested<I: RecordInput>(
         if count >= *len {
             return Err(COUNT.broken(format!("expected {len} elements, found more")).into());
         }
-        let place = Segment::Index(count);
-        nested(input, rest, element, bits, at, text, out).map_err(|f| f.inside(place))?;
+        let index = Segment::Index(count);
+        nested(input, rest, element, bits, at, text, out).map_err(|f| f.inside(index))?;
         count = count.saturating_add(1);
     }
     if count == *len {
@@ -673,25 +673,25 @@ impl Seen {
 
     /// Adds a member. Returns whether it was new.
     #[inline]
-    fn insert(&mut self, place: usize) -> bool {
-        let word = match (place / 64).checked_sub(1) {
+    fn insert(&mut self, index: usize) -> bool {
+        let word = match (index / 64).checked_sub(1) {
             None => Some(&mut self.first),
             Some(at) => self.rest.get_mut(at),
         };
         let Some(word) = word else { return false };
-        let bit = 1u64 << (place % 64);
+        let bit = 1u64 << (index % 64);
         let is_new = *word & bit == 0;
         *word |= bit;
         self.count = self.count.saturating_add(usize::from(is_new));
         is_new
     }
 
-    fn contains(&self, place: usize) -> bool {
-        let word = match (place / 64).checked_sub(1) {
+    fn contains(&self, index: usize) -> bool {
+        let word = match (index / 64).checked_sub(1) {
             None => Some(&self.first),
             Some(at) => self.rest.get(at),
         };
-        word.is_some_and(|w| w & (1 << (place % 64)) != 0)
+        word.is_some_and(|w| w & (1 << (index % 64)) != 0)
     }
 }
 

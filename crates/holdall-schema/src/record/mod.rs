@@ -1,4 +1,4 @@
-//! Records: values as bytes and as JSON (section 5).
+//! Records: values as bytes and as JSON (section 5 of the Metatensor specification).
 
 mod encode;
 pub(crate) mod fail;
@@ -47,7 +47,7 @@ impl<H: Heap + ?Sized> Heap for &mut H {
     }
 }
 
-/// An entry: the position of bytes in the heap (section 4).
+/// The location of bytes in the heap (section 4 of the Metatensor specification).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// The distance from the start of the heap, in bytes.
@@ -92,12 +92,12 @@ impl Entry {
         let end = self.offset.checked_add(self.len).and_then(|end| usize::try_from(end).ok());
         match start.zip(end).and_then(|(start, end)| heap.get(start..end)) {
             Some(bytes) => Ok(bytes),
-            None => Err(self.outside(heap.len())),
+            None => Err(self.out_of_bounds(heap.len())),
         }
     }
 
     #[cold]
-    fn outside(self, heap: usize) -> crate::Error {
+    fn out_of_bounds(self, heap: usize) -> crate::Error {
         let Entry { offset, len } = self;
         ENTRY_BOUNDS.broken(format!(
             "an entry of {len} bytes at offset {offset} ends after its heap of {heap} bytes"

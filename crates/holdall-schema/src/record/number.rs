@@ -57,7 +57,7 @@ impl Num {
     }
 
     /// Returns the type of a tensor's elements.
-    pub(super) const fn of_dtype(dtype: TensorDType) -> Element {
+    pub(super) const fn from_dtype(dtype: TensorDType) -> Element {
         Element::Whole(match dtype {
             TensorDType::F4 => return Element::Bits(float::F4_E2M1),
             TensorDType::F6_E2M3 => return Element::Bits(float::F6_E2M3),

@@ -68,7 +68,7 @@ pub fn encode_run(
             out.extend_from_slice(json.trim_ascii());
         }
         Content::Elements(dtype) => {
-            let element = Num::of_dtype(dtype);
+            let element = Num::from_dtype(dtype);
             let width = usize::try_from(dtype.bits().div_ceil(8)).unwrap_or(1);
             expect(&mut reader, Token::Array, "an array of numbers")?;
             reader.begin_array()?;

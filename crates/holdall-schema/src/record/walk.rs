@@ -33,7 +33,7 @@ impl Schema {
         limits: &SchemaLimits,
         out: &mut String,
     ) -> Result<()> {
-        self.walk(ty, record, heap, limits, Text(out), false)
+        self.walk(ty, record, heap, limits, JsonOutput(out), false)
     }
 
     /// Appends the JSON of a record to be shown: values with a [`Meaning`](crate::Meaning) are its text. Encoders read
@@ -41,7 +41,7 @@ impl Schema {
     ///
     /// # Errors
     /// Returns the same errors as [`Schema::record_text`].
-    pub fn shown_text(
+    pub fn display_text(
         &self,
         ty: TypeId,
         record: &[u8],
@@ -49,7 +49,7 @@ impl Schema {
         limits: &SchemaLimits,
         out: &mut String,
     ) -> Result<()> {
-        self.walk(ty, record, heap, limits, Text(out), true)
+        self.walk(ty, record, heap, limits, JsonOutput(out), true)
     }
 
     /// Returns the JSON of a record as a value.
@@ -81,7 +81,7 @@ impl Schema {
         heap: &[u8],
         limits: &SchemaLimits,
     ) -> Result<()> {
-        self.walk(ty, record, heap, limits, Nothing, false)
+        self.walk(ty, record, heap, limits, NoOutput, false)
     }
 
     fn walk(
@@ -91,7 +91,7 @@ impl Schema {
         heap: &[u8],
         limits: &SchemaLimits,
         out: impl Output,
-        shows: bool,
+        with_meanings: bool,
     ) -> Result<()> {
         let size = self.extent(ty)?.size;
         if record.len() as u64 != size {
@@ -99,9 +99,18 @@ impl Schema {
             return Err(LENGTH.broken(message));
         }
         let depth = limits.json_depth();
-        let most = limits.decoded_len;
-        let empty = limits.max_nodes();
-        let mut walk = Walk { schema: self, heap, out, left: most, most, empty, depth, shows };
+        let max_bytes = limits.decoded_len;
+        let remaining_empty = limits.max_nodes();
+        let mut walk = Walk {
+            schema: self,
+            heap,
+            out,
+            remaining: max_bytes,
+            max_bytes,
+            remaining_empty,
+            depth,
+            with_meanings,
+        };
         walk.value(ty, record).map_err(Fail::into_error)
     }
 }
@@ -111,18 +120,18 @@ trait Output {
     fn write(&mut self, with: impl FnOnce(&mut String));
 }
 
-struct Text<'o>(&'o mut String);
+struct JsonOutput<'o>(&'o mut String);
 
-impl Output for Text<'_> {
+impl Output for JsonOutput<'_> {
     #[inline]
     fn write(&mut self, with: impl FnOnce(&mut String)) {
         with(self.0);
     }
 }
 
-struct Nothing;
+struct NoOutput;
 
-impl Output for Nothing {
+impl Output for NoOutput {
     #[inline]
     fn write(&mut self, _with: impl FnOnce(&mut String)) {}
 }
@@ -133,13 +142,13 @@ struct Walk<'w, O> {
     out: O,
     /// Number of heap bytes that may still be visited. Entries can share bytes, so nested arrays that share theirs can
     /// represent more data than any file contains.
-    left: u64,
-    most: u64,
+    remaining: u64,
+    max_bytes: u64,
     /// Number of values without bytes that may still be visited: a short schema can demand any number of them.
-    empty: u64,
+    remaining_empty: u64,
     depth: usize,
     /// Whether values with a meaning are written as its text.
-    shows: bool,
+    with_meanings: bool,
 }
 
 impl<'w, O: Output> Walk<'w, O> {
@@ -147,10 +156,11 @@ impl<'w, O: Output> Walk<'w, O> {
         let schema = self.schema;
         let found = get(&schema.types, ty)?;
         if found.size == Some(0) {
-            let few = "a record has more members without bytes than the limit";
-            self.empty = self.empty.checked_sub(1).ok_or_else(|| TOO_MANY.broken(few))?;
+            let message = "a record has more members without bytes than the limit";
+            self.remaining_empty =
+                self.remaining_empty.checked_sub(1).ok_or_else(|| TOO_MANY.broken(message))?;
         }
-        if self.shows
+        if self.with_meanings
             && let Some(meaning) = &found.meaning
             && let Some(text) = meaning.text(&found.kind, bytes)
         {
@@ -227,7 +237,7 @@ impl<'w, O: Output> Walk<'w, O> {
     }
 
     fn union(&mut self, union: &Union, bytes: &'w [u8]) -> Outcome<()> {
-        let tag = read_place(union.width, bytes);
+        let tag = read_index(union.width, bytes);
         let variant = usize::try_from(tag).ok().and_then(|t| union.variants.get(t));
         let Some(variant) = variant else {
             let message = format!(
@@ -237,11 +247,11 @@ impl<'w, O: Output> Walk<'w, O> {
             return Err(UNION_TAG.broken(message).into());
         };
         let slot = self.slot(Some(u64::from(union.start)), variant.ty, bytes)?;
-        let tag_end = memory(u64::from(union.width.bytes()));
-        let start = memory(u64::from(union.start));
+        let tag_end = to_usize(u64::from(union.width.bytes()));
+        let start = to_usize(u64::from(union.start));
         let end = start.saturating_add(slot.len());
-        let beside = [bytes.get(tag_end..start), bytes.get(end..)];
-        if let Some(b) = beside.into_iter().flatten().flatten().find(|b| **b != 0) {
+        let unused = [bytes.get(tag_end..start), bytes.get(end..)];
+        if let Some(b) = unused.into_iter().flatten().flatten().find(|b| **b != 0) {
             let key = variant.key.shown();
             let message =
                 format!("a byte that the variant `{key}` does not use is {b:#04x}, not zero");
@@ -261,12 +271,14 @@ impl<'w, O: Output> Walk<'w, O> {
     fn array(&mut self, array: &Array, bytes: &'w [u8]) -> Outcome<()> {
         let items = self.schema.extent(array.items)?;
         let elements = match array.len {
-            Len::Fixed(_) => super::Elements::new(bytes, memory(items.stride), memory(items.size)),
+            Len::Fixed(_) => {
+                super::Elements::new(bytes, to_usize(items.stride), to_usize(items.size))
+            }
             Len::Variable { .. } => {
                 let entry = Entry::from_bytes(le(bytes));
                 entry.check_empty()?;
                 let elements = entry.elements(self.heap, items)?;
-                self.touch(entry.len)?;
+                self.count_bytes(entry.len)?;
                 elements
             }
         };
@@ -286,7 +298,7 @@ impl<'w, O: Output> Walk<'w, O> {
             return Err(OPEN_SHAPE.broken("the dtype of the tensor is not known").into());
         };
         let shape = self.schema.dims(tensor)?;
-        let element = Num::of_dtype(dtype);
+        let element = Num::from_dtype(dtype);
         self.out.write(|o| {
             // Writing to a String cannot fail.
             let _ = write!(o, "{{\"dtype\":\"{dtype}\",\"shape\":[");
@@ -295,7 +307,7 @@ impl<'w, O: Output> Walk<'w, O> {
             }
             o.push_str("],\"data\":[");
         });
-        let bits = memory(dtype.bits());
+        let bits = to_usize(dtype.bits());
         match element {
             Element::Whole(num) => {
                 for (at, element) in bytes.chunks_exact((bits / 8).max(1)).enumerate() {
@@ -335,18 +347,18 @@ impl<'w, O: Output> Walk<'w, O> {
         let entry = Entry::from_bytes(le(bytes));
         entry.check_empty()?;
         let found = entry.bytes(self.heap)?;
-        self.touch(entry.len)?;
+        self.count_bytes(entry.len)?;
         Ok(found)
     }
 
-    fn touch(&mut self, len: u64) -> Result<()> {
-        match self.left.checked_sub(len) {
-            Some(left) => {
-                self.left = left;
+    fn count_bytes(&mut self, len: u64) -> Result<()> {
+        match self.remaining.checked_sub(len) {
+            Some(remaining) => {
+                self.remaining = remaining;
                 Ok(())
             }
             None => {
-                let message = format!("a record refers to more than {} bytes", self.most);
+                let message = format!("a record refers to more than {} bytes", self.max_bytes);
                 Err(TOO_LARGE.broken(message))
             }
         }
@@ -358,7 +370,7 @@ impl<'w, O: Output> Walk<'w, O> {
         let (Some(start), Some(size)) = (start, size) else {
             return Err(OPEN_SHAPE.broken("the size of a member is not known"));
         };
-        let range = memory(start)..memory(start.saturating_add(size));
+        let range = to_usize(start)..to_usize(start.saturating_add(size));
         let len = bytes.len();
         bytes.get(range).ok_or_else(|| {
             LENGTH.broken(format!("a member ends after the {len} bytes of its record"))
@@ -369,7 +381,7 @@ impl<'w, O: Output> Walk<'w, O> {
 /// Returns `true` if a presence bit is set.
 #[inline]
 fn has_bit(bytes: &[u8], bit: u32) -> bool {
-    let byte = bytes.get(memory(u64::from(bit / 8))).copied().unwrap_or(0);
+    let byte = bytes.get(to_usize(u64::from(bit / 8))).copied().unwrap_or(0);
     byte & (1 << (bit % 8)) != 0
 }
 
@@ -378,7 +390,7 @@ fn check_presence(fields: &Struct, bytes: &[u8]) -> Result<()> {
     let optional = fields.members.iter().filter_map(|m| m.presence).max();
     let used = optional.map_or(0, |last| last.saturating_add(1)) % 8;
     let last = fields.presence_len.checked_sub(1);
-    let Some(byte) = last.and_then(|at| bytes.get(memory(u64::from(at)))) else { return Ok(()) };
+    let Some(byte) = last.and_then(|at| bytes.get(to_usize(u64::from(at)))) else { return Ok(()) };
     if used != 0 && byte >> used != 0 {
         let message = format!("a presence byte with {used} used bits is {byte:#04x}");
         return Err(PRESENCE.broken(message));
@@ -390,18 +402,18 @@ pub(crate) fn check_bool(bytes: &[u8]) -> Result<bool> {
     match bytes.first() {
         Some(0) => Ok(false),
         Some(1) => Ok(true),
-        found => Err(bad_bool(found.copied())),
+        found => Err(not_a_bool(found.copied())),
     }
 }
 
 #[cold]
-fn bad_bool(found: Option<u8>) -> Error {
+fn not_a_bool(found: Option<u8>) -> Error {
     BOOL_BYTE.broken(format!("a boolean is 0 or 1, found {}", found.unwrap_or(0)))
 }
 
 /// Reads an index of the given width from the start of `bytes`.
 #[inline]
-pub(crate) fn read_place(width: IndexWidth, bytes: &[u8]) -> u32 {
+pub(crate) fn read_index(width: IndexWidth, bytes: &[u8]) -> u32 {
     match width {
         IndexWidth::One => u32::from(u8::from_le_bytes(le(bytes))),
         IndexWidth::Two => u32::from(u16::from_le_bytes(le(bytes))),
@@ -410,10 +422,10 @@ pub(crate) fn read_place(width: IndexWidth, bytes: &[u8]) -> u32 {
 }
 
 pub(crate) fn enum_value<'e>(e: &'e Enum, bytes: &[u8]) -> Result<&'e str> {
-    let place = read_place(e.width, bytes);
-    e.value(place).ok_or_else(|| {
+    let index = read_index(e.width, bytes);
+    e.value(index).ok_or_else(|| {
         ENUM_INDEX.broken(format!(
-            "index {place} is out of range for an enum with {} values",
+            "index {index} is out of range for an enum with {} values",
             e.values.len()
         ))
     })
@@ -437,6 +449,6 @@ pub(crate) fn object(bytes: &[u8], depth: usize) -> Result<&str> {
 }
 
 /// Converts a size in memory, which the size of the record bounds.
-fn memory(n: u64) -> usize {
+fn to_usize(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }

@@ -1,6 +1,6 @@
 //! Writes weights into the graph of an ONNX model and into its external data file.
 
-use super::refusals::of_target;
+use super::refusals::target_error;
 use super::{
     Convert, ConvertReport, ExternalData, Prepared, ledger, len_of, report, report_changes,
     write_items,
@@ -152,7 +152,10 @@ pub(super) fn write(
         claim = Claim::new(path, &location);
         external.tensors = beside.iter().map(|item| item.spec.clone()).collect();
         let sink = FileSink::create(&path.with_file_name(&location), false, write.durability)?;
-        data = Some(write_items(file, sink, onnx::runs(), &write, beside)?.close_unread()?);
+        data = Some(
+            write_items(file, sink, onnx::external_data_encoder(), &write, beside)?
+                .close_unread()?,
+        );
         report.files = vec![name, location.clone()];
         external.location = location;
     }
@@ -162,7 +165,7 @@ pub(super) fn write(
     let is_cast = inside.iter().any(|item| into.wrong_type(&item.spec).is_some());
     let writer = write_items(file, to, into.graph.encoder(external), &write, inside)?;
     let closed = if is_cast { writer.close_unread() } else { writer.close() };
-    let model = closed.map_err(|e| of_target(e, &write).in_source(file.name()))?;
+    let model = closed.map_err(|e| target_error(e, &write).in_source(file.name()))?;
     let mut record = model.record().clone();
     data.iter().for_each(|data| record.merge(data.record().clone()));
     report.left_behind = ledger::close(file, &record, &expected)?;

@@ -74,7 +74,7 @@ impl Refusals {
 
 /// Turns an error of the target's encoder about all tensors together into `convert/cannot-hold`, if the error
 /// says that the target cannot hold them.
-pub(super) fn of_target(e: Error, write: &WriteOptions) -> Error {
+pub(super) fn target_error(e: Error, write: &WriteOptions) -> Error {
     let rules = write.format().map_or(&[][..], |format| format.rules);
     let is_known = rules.iter().any(|rule| std::ptr::eq(*rule, e.rule()));
     if !is_known || e.kind() != ErrorKind::Unsupported || is_about_schema(&e) {
@@ -151,10 +151,10 @@ fn able<'t>(
 fn reasons(all: &[Error]) -> String {
     const REASONS: usize = 8;
     const TENSORS: usize = 3;
-    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut indices: HashMap<&str, usize> = HashMap::new();
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for e in all {
-        let at = *places.entry(e.message()).or_insert(reasons.len());
+        let at = *indices.entry(e.message()).or_insert(reasons.len());
         if at == reasons.len() {
             reasons.push((e.message(), Vec::new()));
         }

@@ -1,6 +1,6 @@
 //! Writes a model in several files: assigns tensors to shards and writes their folder.
 
-use super::refusals::of_target;
+use super::refusals::target_error;
 use super::{ConvertReport, Prepared, ledger, len_of, report, report_changes, write_items};
 #[cfg(feature = "ztensor2")]
 use bytes::Bytes;
@@ -72,18 +72,18 @@ impl Shards {
         (most, most_tensors): (u64, u64),
         format: &'static Format,
     ) -> Result<Shards> {
-        let places: HashMap<&str, usize> =
+        let indices: HashMap<&str, usize> =
             items.iter().enumerate().map(|(at, item)| (item.spec.name.as_str(), at)).collect();
         let owner = |at: usize| {
             let shared = items[at].spec.components.iter().find_map(|c| c.shares.as_ref());
-            shared.and_then(|of| places.get(of.tensor.as_str()).copied()).unwrap_or(at)
+            shared.and_then(|owner| indices.get(owner.tensor.as_str()).copied()).unwrap_or(at)
         };
         let mut files: Vec<Vec<usize>> = Vec::new();
         let (mut filling, mut filled, mut tensors) = (Vec::new(), 0u64, 0u64);
         let mut together = vec![0u64; items.len()];
         (0..items.len()).for_each(|at| together[owner(at)] += 1);
         let mut seen = HashSet::new();
-        for at in order.iter().filter_map(|name| places.get(name.as_str())) {
+        for at in order.iter().filter_map(|name| indices.get(name.as_str())) {
             let at = owner(*at);
             if !seen.insert(at) {
                 continue;
@@ -192,7 +192,7 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
         }
         of_file[*number].push(item);
     }
-    let algorithm = match write.digest_asked_for() {
+    let algorithm = match write.requested_digest() {
         Some(Algorithm::Sha256) => Algorithm::Sha256,
         _ => Algorithm::Xxh3,
     };
@@ -204,7 +204,7 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
         let name = shards.name(number);
         let to = FileSink::create(&sink.path().join(&name), false, write.durability)?;
         let encoder = own.encoder(format)?;
-        let refused = |e| of_target(e, &own).in_source(file.name());
+        let refused = |e| target_error(e, &own).in_source(file.name());
         let (len, written) = match shards.root() {
             Some(_) => {
                 let to = DigestSink::new(to, algorithm);
@@ -253,7 +253,12 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
 
 /// Returns the root file, which lists the shards with their lengths and digests.
 #[cfg(feature = "ztensor2")]
-fn root(folder: &Path, shards: &Shards, summed: &[Summary], of: &Attributes) -> Result<Bytes> {
+fn root(
+    folder: &Path,
+    shards: &Shards,
+    summed: &[Summary],
+    attributes: &Attributes,
+) -> Result<Bytes> {
     let mut root = Root::default();
     for (file, len, digest) in summed {
         // `model-NAME.zt` is the shard NAME of `model.zt`.
@@ -263,7 +268,7 @@ fn root(folder: &Path, shards: &Shards, summed: &[Summary], of: &Attributes) -> 
         let objects = external::objects_of(&source, &Limits::default(), name)?;
         root.add(name, *len, digest, objects);
     }
-    root.finish(of)
+    root.finish(attributes)
 }
 
 /// A written file: its name, length and digest.

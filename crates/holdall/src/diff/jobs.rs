@@ -141,7 +141,8 @@ impl Context<'_> {
             (Err(e), _) | (_, Err(e)) if is_beyond_us(&e) => return Ok(None),
             (a, b) => (a?, b?),
         };
-        let open = a.is_random() && b.is_random() && is_comparable(&a.of, &b.of);
+        let open =
+            a.is_random() && b.is_random() && is_comparable(&a.element_type, &b.element_type);
         // Remote bytes are fetched once: their digests are computed while reading from start to end.
         let open = open && !a.is_summed() && !b.is_summed();
         let count = a.count.filter(|_| open && a.count == b.count);
@@ -161,7 +162,8 @@ impl Context<'_> {
             Job::Digests(_) => 0,
             Job::Piece { big, range } => {
                 let Big { a, b, .. } = &self.big[*big];
-                a.of.len_of(range.end - range.start) + b.of.len_of(range.end - range.start)
+                a.element_type.len_of(range.end - range.start)
+                    + b.element_type.len_of(range.end - range.start)
             }
         }
     }
@@ -220,24 +222,24 @@ impl Context<'_> {
             (Layout::SparseCsr, Layout::SparseCsr) => {
                 let (x, y) = (held::csr(&a.checked())?, held::csr(&b.checked())?);
                 if x.stored() == y.stored() {
-                    let place = |at: u64| {
+                    let coordinates = |at: u64| {
                         let row = x.indptr().partition_point(|&start| start <= at) - 1;
                         vec![row as u64, x.indices()[at as usize]]
                     };
                     let (p, q) = (x.values().clone(), y.values().clone());
                     let (p, q) = (Elements::held(p), Elements::held(q));
-                    found.values = self.through(kept, pair, &p, &q)?.finish(place);
+                    found.values = self.through(kept, pair, &p, &q)?.finish(coordinates);
                     return Ok(());
                 }
             }
             (Layout::SparseCoo, Layout::SparseCoo) => {
                 let (x, y) = (held::coo(&a.checked())?, held::coo(&b.checked())?);
                 if x.indices() == y.indices() {
-                    let place =
+                    let coordinates =
                         |at: u64| (0..shape.len()).map(|d| x.coords(d)[at as usize]).collect();
                     let (p, q) = (x.values().clone(), y.values().clone());
                     let (p, q) = (Elements::held(p), Elements::held(q));
-                    found.values = self.through(kept, pair, &p, &q)?.finish(place);
+                    found.values = self.through(kept, pair, &p, &q)?.finish(coordinates);
                     return Ok(());
                 }
             }
@@ -273,8 +275,8 @@ impl Context<'_> {
             _ => {}
         }
         let (x, y) = (elements(a)?, elements(b)?);
-        if !is_comparable(&x.of, &y.of) {
-            let (x, y) = (&x.of, &y.of);
+        if !is_comparable(&x.element_type, &y.element_type) {
+            let (x, y) = (&x.element_type, &y.element_type);
             let message = format!("cannot compare {x} and {y} element by element");
             return Err(ELEMENT_SIZE.broken(message));
         }
@@ -282,7 +284,7 @@ impl Context<'_> {
             && let (Some(_), Some(_)) = (x.count, y.count)
         {
             // Elements of unknown types can differ in number: that is a difference.
-            let types = (Some(x.of.clone()), Some(y.of.clone()));
+            let types = (Some(x.element_type.clone()), Some(y.element_type.clone()));
             let lens = (x.len(), y.len());
             found.components.push(ComponentDiff::new(Role::Data, types, lens));
         }
@@ -304,8 +306,9 @@ impl Context<'_> {
                 let lens = (decoded_len(&pair.a, &c)?, decoded_len(&pair.b, &other)?);
                 diff.lens = (Some(lens.0), Some(lens.1));
                 let (x, y) = (stored(&pair.a, &c.role)?, stored(&pair.b, &c.role)?);
-                let counts = (lens.0 * 8 / x.of.bits(), lens.1 * 8 / y.of.bits());
-                if counts.0 == counts.1 && is_comparable(&x.of, &y.of) {
+                let counts =
+                    (lens.0 * 8 / x.element_type.bits(), lens.1 * 8 / y.element_type.bits());
+                if counts.0 == counts.1 && is_comparable(&x.element_type, &y.element_type) {
                     let tally = self.through(kept, pair, &x, &y)?;
                     diff.values = tally.finish(|at| vec![at]);
                 }
@@ -341,7 +344,7 @@ impl Context<'_> {
             let start = tally.count;
             let (x, y) = of_a.next(step, |x| {
                 of_b.next(step, |y| {
-                    let (n, m) = (count(x, &a.of), count(y, &b.of));
+                    let (n, m) = (count(x, &a.element_type), count(y, &b.element_type));
                     let both = n.min(m);
                     compare.elements(start, both, x, y, &mut tally, &mut kept.scratch)?;
                     Ok((n, m))
@@ -397,13 +400,17 @@ fn is_beyond_us(e: &Error) -> bool {
     matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Limit)
 }
 
-fn count(bytes: &[u8], of: &ElementType) -> u64 {
-    bytes.len() as u64 * 8 / of.bits()
+fn count(bytes: &[u8], element_type: &ElementType) -> u64 {
+    bytes.len() as u64 * 8 / element_type.bits()
 }
 
 /// Returns one side of the comparison of a tensor.
 fn side<'a>(tensor: &'a Tensor, elements: &'a Elements) -> Side<'a> {
-    Side { source: tensor.file().name(), tensor: tensor.name(), of: &elements.of }
+    Side {
+        source: tensor.file().name(),
+        tensor: tensor.name(),
+        element_type: &elements.element_type,
+    }
 }
 
 /// Returns the decoded length of a component, by decoding it if the length is not stored.

@@ -108,7 +108,8 @@ fn indexed(path: &Path, options: &OpenOptions) -> Result<(Catalog, Vec<EditedFil
     let mut parts = Vec::new();
     for (number, name) in text.map().files().iter().enumerate() {
         let mut part = EditedFile::open(&path.with_file_name(name), name.clone(), options)?;
-        let is_elsewhere = |name: &&str| text.map().file_of(name).is_some_and(|of| of != number);
+        let is_elsewhere =
+            |name: &&str| text.map().file_of(name).is_some_and(|file| file != number);
         part.hidden = part.file.names().filter(is_elsewhere).map(str::to_owned).collect();
         parts.push(part);
     }

@@ -103,7 +103,7 @@ impl Hole {
                         let (range, encoding, digest) = (c.stored.range(), c.encoding, c.digest);
                         let stored = Stored { range, encoding, digest };
                         record.store(&spec, at, &stored);
-                        encoder.placed(&spec, at, stored)?;
+                        encoder.component_written(&spec, at, stored)?;
                     }
                 }
             }

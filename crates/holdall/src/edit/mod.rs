@@ -528,7 +528,7 @@ fn report(
             let file = options.open_index(index, vec![source], path.display().to_string())?;
             (Some(written), file)
         }
-        (in_place, _) => (in_place.map(|of| of.written), options.open(path)?),
+        (in_place, _) => (in_place.map(|outcome| outcome.written), options.open(path)?),
     };
     let is_in_place = written.is_some();
     let (len, unused_len) = (total_len(&file), unused_len(&file));

@@ -51,8 +51,8 @@ impl Patch {
             let spec = Arc::new(spec.clone());
             record.add(Arc::clone(&spec));
             for (at, (c, feed)) in spec.components.iter().zip(feeds).enumerate() {
-                let ComponentSource::Component(of) = feed else { return None };
-                let (tensor, old) = &**of;
+                let ComponentSource::Component(component) = feed else { return None };
+                let (tensor, old) = &**component;
                 let stays = tensor.file().identity() == file.identity()
                     && old.encoding == Encoding::Raw
                     && old.byte_order == ByteOrder::Little;
@@ -68,7 +68,7 @@ impl Patch {
                 end = end.max(range.end);
                 let stored = Stored { range, encoding: Encoding::Raw, digest: None };
                 record.store(&spec, at, &stored);
-                encoder.placed(&spec, at, stored).ok()?;
+                encoder.component_written(&spec, at, stored).ok()?;
             }
         }
         let tail = encoder.finish(end).ok()?.len() as u64;

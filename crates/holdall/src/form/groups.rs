@@ -25,13 +25,14 @@ pub(super) fn feeds(
     grouping: Grouping,
     lens: [u64; PARTS],
     work: &Work,
-    told: &ErrorStats,
+    error_stats: &ErrorStats,
 ) -> Vec<ComponentSource> {
     let [_, scales, zeros] = lens;
     let held: Arc<Mutex<Option<Parts>>> = Arc::default();
     let is_held = scales.saturating_add(zeros) <= HELD;
     let one = |part: usize| {
-        let (from, work, told, held) = (tensor.clone(), work.clone(), told.clone(), held.clone());
+        let (from, work, error_stats, held) =
+            (tensor.clone(), work.clone(), error_stats.clone(), held.clone());
         ComponentSource::Made(Box::new(move || {
             let there = {
                 let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,7 +43,8 @@ pub(super) fn feeds(
                 return Ok(made);
             }
             let others = is_held.then_some(held);
-            let made: MadePieces = Box::new(Groups::new(from, grouping, part, others, work, told)?);
+            let made: MadePieces =
+                Box::new(Groups::new(from, grouping, part, others, work, error_stats)?);
             Ok(made)
         }))
     };
@@ -72,7 +74,7 @@ struct Groups {
     /// The largest error so far, and the sum of the squares of all errors.
     most: f64,
     squares: f64,
-    told: ErrorStats,
+    error_stats: ErrorStats,
 }
 
 /// The result of quantizing one run of elements.
@@ -90,7 +92,7 @@ impl Groups {
         part: usize,
         held: Option<Arc<Mutex<Option<Parts>>>>,
         work: Work,
-        told: ErrorStats,
+        error_stats: ErrorStats,
     ) -> Result<Groups> {
         let element = from.dense_type().unwrap_or(ElementType::new(DType::F32, None));
         let size = grouping.size_in(from.shape());
@@ -112,7 +114,7 @@ impl Groups {
             work,
             most: 0.,
             squares: 0.,
-            told,
+            error_stats,
         })
     }
 
@@ -191,7 +193,7 @@ impl Groups {
     /// Stores the errors and the other components.
     fn finish(&mut self) {
         let rms = (self.squares / self.from.count().max(1) as f64).sqrt();
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some((self.most, rms));
+        *self.error_stats.lock().unwrap_or_else(PoisonError::into_inner) = Some((self.most, rms));
         if let (0, Some(held)) = (self.part, &self.held) {
             let others = std::mem::take(&mut self.others);
             *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(others);

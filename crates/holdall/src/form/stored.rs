@@ -111,15 +111,15 @@ impl Stored {
             }
             NonzeroContent::Places { every, size } => {
                 for (number, _) in self.nonzero(range) {
-                    let place = (first + number) / every.max(1) % size.max(1);
-                    out.extend_from_slice(&place.to_le_bytes());
+                    let column = (first + number) / every.max(1) % size.max(1);
+                    out.extend_from_slice(&column.to_le_bytes());
                 }
             }
             NonzeroContent::Rows { rows, columns } => {
                 let (mut row, mut upto) = (self.row, self.upto);
                 // Row 0 starts before all elements; other pointers are written where their row begins.
-                let mut tell = |place: u64, upto: u64| {
-                    while row <= rows && row.saturating_mul(columns) <= place {
+                let mut tell = |column: u64, upto: u64| {
+                    while row <= rows && row.saturating_mul(columns) <= column {
                         out.extend_from_slice(&upto.to_le_bytes());
                         row += 1;
                     }

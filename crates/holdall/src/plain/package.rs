@@ -58,12 +58,12 @@ impl ToPlain for Description {
 
 impl ToPlain for PackageFile {
     fn to_plain(&self) -> Plain<'_> {
-        let place = match self.place {
+        let location = match self.location {
             FileLocation::Zip => "zip",
             FileLocation::Disk => "disk",
             _ => "links",
         };
-        fields!(self => path, len, sha256: self.sha256.map(|hash| hex(&hash)), place: place, target)
+        fields!(self => path, len, sha256: self.sha256.map(|hash| hex(&hash)), place: location, target)
     }
 }
 
@@ -149,7 +149,7 @@ impl ToPlain for OptionValue {
             OptionValue::Datetime(time) => time.into(),
             OptionValue::Array(all) => Plain::list(all.iter().map(ToPlain::to_plain)),
             OptionValue::Table(all) => {
-                Plain::map(all.iter().map(|(name, of)| (name.as_str(), of.to_plain())))
+                Plain::map(all.iter().map(|(name, value)| (name.as_str(), value.to_plain())))
             }
         }
     }

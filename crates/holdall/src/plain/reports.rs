@@ -73,7 +73,7 @@ impl ToPlain for OutlineRow {
             RowPresence::Optional => (true, None),
             RowPresence::Bit(bit) => (true, Some(bit)),
         };
-        let place = match self.base {
+        let location = match self.base {
             Base::Header => "header",
             Base::Record => "record",
             Base::Heap => "heap",
@@ -81,7 +81,7 @@ impl ToPlain for OutlineRow {
         fields!(self =>
             path: self.path.to_string(),
             kind,
-            place: place,
+            place: location,
             offset, size, stride,
             align: self.align.map(u64::from),
             optional: optional,

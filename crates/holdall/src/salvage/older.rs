@@ -19,7 +19,7 @@ const HEAD_LEN: u64 = 16;
 const MOST_ENDS: usize = 256;
 
 /// Opens the file up to the last older end that is sound.
-pub(super) fn older(path: &Path, options: &OpenOptions) -> Result<Option<File>> {
+pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<File>> {
     let name = path.display().to_string();
     let whole: Arc<dyn ByteSource> = match FileSource::open(path) {
         Ok(file) => Arc::new(file),

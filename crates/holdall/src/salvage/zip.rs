@@ -51,7 +51,7 @@ pub(super) fn open(
             Ok(Some(Opened::File(file, lost)))
         }
         #[cfg(feature = "carton")]
-        _ if found.entries.iter().any(|of| is_of_package(&of.entry.name)) => {
+        _ if found.entries.iter().any(|recovered| is_of_package(&recovered.entry.name)) => {
             let format = write.format_for(target)?.name;
             Err(EXTENSION
                 .broken(format!(

@@ -48,7 +48,7 @@ struct Unit {
 
 /// The results of the checks of a unit.
 #[derive(Default)]
-struct Found {
+struct UnitResults {
     digests: Vec<Digest>,
     /// The first bytes that are not bool: offset in the stored or decoded bytes, and value.
     stored_bool: Option<(u64, u8)>,
@@ -74,7 +74,7 @@ struct Context<'a> {
     /// The members without a digest of their own whose bytes a checksum covers, by the checksum's index.
     covered: HashMap<usize, Vec<usize>>,
     /// Results of units that have any, by the unit's index.
-    found: Mutex<HashMap<usize, Found>>,
+    found: Mutex<HashMap<usize, UnitResults>>,
 }
 
 /// A set of ranges that are read together.
@@ -83,18 +83,18 @@ struct Pass<'a> {
     /// The purposes of its wants for components.
     purposes: &'a [Purpose],
     /// The checksums whose bytes the remaining wants cover.
-    checksums: &'a [Numbered<'a>],
+    checksums: &'a [IndexedChecksum<'a>],
 }
 
 /// A checksum and its index in the file.
-pub(super) type Numbered<'a> = (usize, &'a Checksum);
+pub(super) type IndexedChecksum<'a> = (usize, &'a Checksum);
 
 /// Checks the bytes of all components of `tensors`, and the bytes of `checksums`, which must include all that
 /// cover one of the components.
 pub(super) fn check(
     file: &File,
     tensors: &[Tensor],
-    mut checksums: Vec<Numbered<'_>>,
+    mut checksums: Vec<IndexedChecksum<'_>>,
     options: &VerifyOptions,
     state: &State,
     report: &mut VerifyReport,
@@ -127,7 +127,7 @@ pub(super) fn check(
     let passes = passes(file, wants, &purposes, &checksums);
     options.work.begin(passes.iter().map(|pass| pass.plan.len()).sum());
     // The algorithms of the checksums that cover members, by the members' indices.
-    let mut sound: HashMap<usize, Option<Algorithm>> = HashMap::default();
+    let mut matched: HashMap<usize, Option<Algorithm>> = HashMap::default();
     for Pass { plan, purposes, checksums } in passes {
         // Decoding errors in bytes that are read for a checksum.
         let broken = Mutex::new(Vec::new());
@@ -136,7 +136,7 @@ pub(super) fn check(
                 let number = visit.number as usize;
                 match (purposes.get(number), visit.decoded) {
                     (Some(purpose), decoded) => {
-                        context.look(purpose, DecodedBytes { decoded, ..visit })
+                        context.check_bytes(purpose, DecodedBytes { decoded, ..visit })
                     }
                     (None, Err(e)) => {
                         let mut broken = broken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,7 +148,7 @@ pub(super) fn check(
             })
             .map_err(|e| e.in_source(file.name()))?;
         for (number, e) in broken.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            context.blame(checksums[number], e)?;
+            context.record_checksum_error(checksums[number], e)?;
         }
         for (want, digest) in sums.finish() {
             let number = want as usize;
@@ -162,9 +162,9 @@ pub(super) fn check(
                         Ok(()) => {
                             let members = context.covered.get(&number).into_iter().flatten();
                             let algorithm = digest.algorithm();
-                            sound.extend(members.map(|at| (*at, algorithm)));
+                            matched.extend(members.map(|at| (*at, algorithm)));
                         }
-                        Err(e) => context.blame((number, checksum), e)?,
+                        Err(e) => context.record_checksum_error((number, checksum), e)?,
                     }
                 }
             }
@@ -175,37 +175,38 @@ pub(super) fn check(
     for (at, unit) in context.units.iter().enumerate() {
         let mut is_covered = false;
         for at in unit.members.clone() {
-            if let Some(Some(algorithm)) = sound.get(&at) {
+            if let Some(Some(algorithm)) = matched.get(&at) {
                 report.count_digest(*algorithm, 1);
                 is_covered = true;
             }
         }
-        if unit.is_looked_at() || is_covered {
+        if unit.has_checks() || is_covered {
             report.read_len += unit.stored.len();
         }
-        if unit.is_looked_at() {
-            context.judge(unit, found.remove(&at).unwrap_or_default(), report)?;
+        if unit.has_checks() {
+            context.compare(unit, found.remove(&at).unwrap_or_default(), report)?;
         }
     }
     Ok(())
 }
 
-/// Returns what is to be read, in the order of the sources. The bytes of a checksum are read together with
+/// Divides the reads into passes, in the order of the sources. The bytes of a checksum are read together with
 /// the components of its source, and before the next source, so that bytes read by one thread are in the
 /// system's cache for another.
 fn passes<'a>(
     file: &File,
     wants: Vec<Want>,
     mut purposes: &'a [Purpose],
-    checksums: &'a [Numbered<'a>],
+    checksums: &'a [IndexedChecksum<'a>],
 ) -> Vec<Pass<'a>> {
     let mut wants = wants.into_iter().peekable();
     let mut passes = Vec::new();
     let sources = checksums.chunk_by(|(_, a), (_, b)| a.stored().source == b.stored().source);
     for checksums in sources.chain([[].as_slice()]) {
-        let upto = checksums.first().map_or(u32::MAX, |(_, checksum)| checksum.stored().source);
-        let in_it = |want: &Want| want.component.stored.source <= upto;
-        let mut own: Vec<Want> = std::iter::from_fn(|| wants.next_if(in_it)).collect();
+        let last_source =
+            checksums.first().map_or(u32::MAX, |(_, checksum)| checksum.stored().source);
+        let is_in_pass = |want: &Want| want.component.stored.source <= last_source;
+        let mut own: Vec<Want> = std::iter::from_fn(|| wants.next_if(is_in_pass)).collect();
         let (these, others) = purposes.split_at(own.len());
         purposes = others;
         own.extend(checksums.iter().map(|(_, checksum)| {
@@ -241,7 +242,7 @@ fn note_unverified(file: &File, m: &Member, state: &State) {
         state.skip(m.tensor, reason, name, Some(c.role.as_str()), message);
     };
     if c.digest.is_none() && file.checksums_of(c).is_empty() && chunk_checksum(file, c).is_none() {
-        skip(Reason::NoDigest, &|| "the file has no digest for it".to_owned());
+        skip(Reason::NoDigest, &|| "the file has no digest of it".to_owned());
     }
     if let Some(text) = unknown_digest {
         let algorithm = Digest::algorithm_of(text).shown();
@@ -275,7 +276,7 @@ fn units(members: &[Member]) -> Vec<Unit> {
         let has = |a: Algorithm| any(&|c| c.summed_by() == Some(a));
         let first =
             |test: &dyn Fn(&Component) -> bool| same.iter().position(|m| test(&m.component));
-        let of_known_len = first(&|c| is_compressed(c) && c.decoded_len.is_some());
+        let with_decoded_len = first(&|c| is_compressed(c) && c.decoded_len.is_some());
         units.push(Unit {
             stored: same[0].component.stored,
             members: start..end,
@@ -287,7 +288,7 @@ fn units(members: &[Member]) -> Vec<Unit> {
                 sha256_decoded: has(Algorithm::Sha256Decoded),
             },
             stored_bool: same.iter().any(|m| m.bools && m.component.encoding == Encoding::Raw),
-            compressed: of_known_len.or_else(|| first(&is_compressed)).map(|at| start + at),
+            compressed: with_decoded_len.or_else(|| first(&is_compressed)).map(|at| start + at),
             decoded_bool: same.iter().any(|m| m.bools && is_compressed(&m.component)),
         });
         start = end;
@@ -305,7 +306,7 @@ fn is_compressed(c: &Component) -> bool {
 
 impl Unit {
     /// Returns `true` if the unit has any check.
-    fn is_looked_at(&self) -> bool {
+    fn has_checks(&self) -> bool {
         self.digests.any() || self.stored_bool || self.compressed.is_some() || self.is_chunked()
     }
 
@@ -319,7 +320,7 @@ impl Context<'_> {
     /// Returns the ranges to read, and their purposes.
     fn wants(&self) -> Result<(Vec<Want>, Vec<Purpose>)> {
         let (mut wants, mut purposes) = (Vec::new(), Vec::new());
-        for (at, unit) in self.units.iter().enumerate().filter(|(_, unit)| unit.is_looked_at()) {
+        for (at, unit) in self.units.iter().enumerate().filter(|(_, unit)| unit.has_checks()) {
             let mut digests = unit.digests;
             let mut add = |component: Component, is_compressed: bool, bools: bool| {
                 let digests = std::mem::replace(&mut digests, Digests::NONE);
@@ -327,8 +328,8 @@ impl Context<'_> {
                 purposes.push(Purpose { unit: at, is_compressed, bools });
             };
             // The members state the expected digest.
-            let mut of_unit = self.members[unit.members.start].component.clone();
-            of_unit.digest = None;
+            let mut any_member = self.members[unit.members.start].component.clone();
+            any_member.digest = None;
             let mut refused = None;
             if let Some(first) = unit.compressed {
                 let c = &self.members[first].component;
@@ -345,10 +346,10 @@ impl Context<'_> {
                 }
             }
             if unit.compressed.is_none() || refused.is_some() || unit.stored_bool {
-                of_unit.encoding = Encoding::Raw;
-                of_unit.byte_order = ByteOrder::Little;
-                of_unit.decoded_len = Some(of_unit.stored_len());
-                add(of_unit, false, unit.stored_bool);
+                any_member.encoding = Encoding::Raw;
+                any_member.byte_order = ByteOrder::Little;
+                any_member.decoded_len = Some(any_member.stored_len());
+                add(any_member, false, unit.stored_bool);
             }
             if refused.is_some() {
                 self.found(at, |found| found.decode = refused);
@@ -365,28 +366,32 @@ impl Context<'_> {
         Ok((wants, purposes))
     }
 
-    /// Checks bytes that were read.
-    fn look(&self, purpose: &Purpose, visit: DecodedBytes<'_>) {
+    /// Checks decoded bytes, and records what is wrong with them.
+    fn check_bytes(&self, purpose: &Purpose, visit: DecodedBytes<'_>) {
         let DecodedBytes { at, decoded, .. } = visit;
-        let bad = match &decoded {
-            Ok(bytes) if purpose.bools => not_bool(bytes, at),
+        let invalid = match &decoded {
+            Ok(bytes) if purpose.bools => find_invalid_bool(bytes, at),
             _ => None,
         };
         let broken = decoded.err().map(|e| (at, e));
-        if bad.is_some() || broken.is_some() {
+        if invalid.is_some() || broken.is_some() {
             self.found(purpose.unit, |found| {
                 let bools = match purpose.is_compressed {
                     true => &mut found.decoded_bool,
                     false => &mut found.stored_bool,
                 };
-                first_of(bools, bad);
-                first_of(&mut found.decode, broken);
+                keep_earlier(bools, invalid);
+                keep_earlier(&mut found.decode, broken);
             });
         }
     }
 
     /// Records an error in the bytes of a checksum: for each tensor with bytes in it, or for the file.
-    fn blame(&self, (number, checksum): Numbered<'_>, e: Error) -> Result<()> {
+    fn record_checksum_error(
+        &self,
+        (number, checksum): IndexedChecksum<'_>,
+        e: Error,
+    ) -> Result<()> {
         let e = checksum_error(checksum, e);
         let members = self.covered.get(&number).into_iter().flatten();
         let mut own: Vec<usize> = members.map(|at| self.members[*at].tensor).collect();
@@ -403,13 +408,13 @@ impl Context<'_> {
         })
     }
 
-    fn found(&self, unit: usize, add: impl FnOnce(&mut Found)) {
+    fn found(&self, unit: usize, add: impl FnOnce(&mut UnitResults)) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         add(found.entry(unit).or_default());
     }
 
     /// Compares the results of a unit with what each member states.
-    fn judge(&self, unit: &Unit, found: Found, counts: &mut VerifyReport) -> Result<()> {
+    fn compare(&self, unit: &Unit, found: UnitResults, counts: &mut VerifyReport) -> Result<()> {
         let decoded_len =
             unit.compressed.and_then(|first| self.members[first].component.decoded_len);
         for (order, m) in self.members[unit.members.clone()].iter().enumerate() {
@@ -435,7 +440,7 @@ impl Context<'_> {
                     }
                 }
             }
-            let mut bad = found.stored_bool;
+            let mut invalid = found.stored_bool;
             if unit.is_chunked() && !is_compressed(c) {
                 if let Some((_, e)) = &found.decode {
                     fault(e.clone().without_location())?;
@@ -447,7 +452,7 @@ impl Context<'_> {
                 }
             }
             if is_compressed(c) {
-                bad = found.decoded_bool;
+                invalid = found.decoded_bool;
                 if let Some((_, e)) = &found.decode {
                     // The error may name another tensor with the same bytes.
                     fault(e.clone().without_location())?;
@@ -467,7 +472,7 @@ impl Context<'_> {
                 }
             }
             if m.bools {
-                match bad {
+                match invalid {
                     Some((at, value)) => fault(
                         BOOL_BYTE.broken(format!("element {at} is {value}; a bool is 0 or 1")),
                     )?,
@@ -480,7 +485,7 @@ impl Context<'_> {
 }
 
 /// Keeps the result with the smaller offset.
-fn first_of<T>(kept: &mut Option<(u64, T)>, new: Option<(u64, T)>) {
+fn keep_earlier<T>(kept: &mut Option<(u64, T)>, new: Option<(u64, T)>) {
     if let Some(new) = new
         && kept.as_ref().is_none_or(|old| new.0 < old.0)
     {
@@ -489,7 +494,7 @@ fn first_of<T>(kept: &mut Option<(u64, T)>, new: Option<(u64, T)>) {
 }
 
 /// Returns the first byte that is neither 0 nor 1, with its offset. The bytes start at offset `start`.
-fn not_bool(bytes: &[u8], start: u64) -> Option<(u64, u8)> {
+fn find_invalid_bool(bytes: &[u8], start: u64) -> Option<(u64, u8)> {
     for (i, chunk) in bytes.chunks(4096).enumerate() {
         if chunk.iter().fold(0, |all, b| all | b) > 1 {
             let at = chunk.iter().position(|&b| b > 1)?;

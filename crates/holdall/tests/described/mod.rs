@@ -17,8 +17,8 @@ pub(crate) fn files(format: &str) -> Vec<(PathBuf, Vec<Json>)> {
     let paths = folder(format).read_dir().unwrap().map(|entry| entry.unwrap().path());
     let described = |path: PathBuf| {
         let text = std::fs::read(format!("{}.expect.json", path.display())).ok()?;
-        let said: Json = serde_json::from_slice(&text).unwrap();
-        Some((path, said["tensors"].as_array().unwrap().clone()))
+        let expected: Json = serde_json::from_slice(&text).unwrap();
+        Some((path, expected["tensors"].as_array().unwrap().clone()))
     };
     paths.filter_map(described).collect()
 }
@@ -39,13 +39,13 @@ pub(crate) fn dtype(c: &Component) -> String {
 }
 
 /// Compares elements with their description: type, shape, and the SHA-256 of the bytes.
-pub(crate) fn compare(dense: &Dense, said: &Json, sum: &Json, place: &str) {
+pub(crate) fn compare(dense: &Dense, expected: &Json, sum: &Json, place: &str) {
     let dtype = match dense.logical_type() {
         Some(t) => t.as_str().to_owned(),
         None => dense.dtype().to_string(),
     };
-    assert_eq!(dtype, said["dtype"], "{place}");
-    assert_eq!(serde_json::json!(dense.shape()), said["shape"], "{place}");
+    assert_eq!(dtype, expected["dtype"], "{place}");
+    assert_eq!(serde_json::json!(dense.shape()), expected["shape"], "{place}");
     assert_eq!(hex(dense.bytes()), *sum, "{place}");
 }
 

@@ -191,7 +191,7 @@ pub(crate) fn bytes_of(format: &str, attributes: &Attributes, tensors: &[Made]) 
                 }
             };
             let stored = Stored { range, encoding: part.encoding, digest };
-            encoder.placed(spec, n, stored.clone()).unwrap();
+            encoder.component_written(spec, n, stored.clone()).unwrap();
             done.push((spec.name.clone(), part.spec.role.clone(), stored));
         }
     }

@@ -108,9 +108,9 @@ impl Served {
         let numbers = self.metrics.open("metrics").unwrap();
         let text = numbers.read(0..numbers.len()).unwrap();
         let text = String::from_utf8(text.to_vec()).unwrap();
-        let said =
+        let digest =
             text.lines().find_map(|l| l.strip_prefix("holdall_clients_total{protocol=\"quic\"} "));
-        said.unwrap().parse().unwrap()
+        digest.unwrap().parse().unwrap()
     }
 
     /// Returns the total of bytes sent.
@@ -122,7 +122,7 @@ impl Served {
 fn log(seen: &Seen) -> Log {
     let seen = Arc::clone(seen);
     Arc::new(move |access: &Access<'_>| {
-        let said = (access.name.to_owned(), access.sent, access.outcome.to_string());
-        seen.lock().unwrap().push(said);
+        let request = (access.name.to_owned(), access.sent, access.outcome.to_string());
+        seen.lock().unwrap().push(request);
     })
 }

@@ -93,13 +93,13 @@ pub(crate) fn answer(request: &Request, bucket: &mut Bucket) -> Reply {
             }
             let text = String::from_utf8(request.body.clone()).unwrap();
             let small = upload.values().rev().skip(1).any(|part| part.len() < 5 << 20);
-            let said = upload.iter().all(|(number, bytes)| {
+            let is_complete = upload.iter().all(|(number, bytes)| {
                 let tag = etag(bytes).replace('"', "&quot;");
                 text.contains(&format!(
                     "<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"
                 ))
             });
-            if !said || small || text.matches("<Part>").count() != upload.len() {
+            if !is_complete || small || text.matches("<Part>").count() != upload.len() {
                 // Like S3: the status comes before the failure.
                 return Reply { status: 200, ..error(400, "InvalidPart") };
             }

@@ -19,7 +19,7 @@ impl Inputs {
         let mut seeds = Vec::new();
         for folder in target.seeds.iter() {
             for file in files(&root().join(folder))? {
-                seeds.extend((target.of_file)(&file));
+                seeds.extend((target.seeds_of_file)(&file));
             }
         }
         // Many files of the corpus are alike in what a target reads.

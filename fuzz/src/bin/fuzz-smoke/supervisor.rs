@@ -29,7 +29,7 @@ pub(crate) struct Job {
 struct Ended {
     number: u64,
     how: String,
-    said: String,
+    output: String,
     is_memory: bool,
 }
 
@@ -106,9 +106,9 @@ fn do_job(job: &Job, core: usize) -> Result<(), String> {
     }
     let input = Inputs::for_target(job.target)?.input(job.seed, ended.number);
     let path = keep(job, ended.number, &input)?;
-    let Ended { number, how, said, .. } = ended;
+    let Ended { number, how, output, .. } = ended;
     Err(format!(
-        "\n{name}: input {number} of seed {} {how}\n{said}\nit is in {}; to run it again:\n    \
+        "\n{name}: input {number} of seed {} {how}\n{output}\nit is in {}; to run it again:\n    \
          cargo xtask fuzz-smoke --target {name} --input {}\n",
         job.seed,
         path.display(),
@@ -131,7 +131,7 @@ fn work(job: &Job, core: usize) -> Result<Option<Ended>, String> {
         let own = std::process::id();
         std::env::temp_dir().join(format!("holdall-fuzz-{own}-{core}-{what}"))
     };
-    let (record, said) = (place("at"), place("said"));
+    let (record, output) = (place("at"), place("said"));
     let io = |e: std::io::Error| format!("cannot run a worker: {e}");
     let program = std::env::current_exe().map_err(io)?;
     let mut child = Command::new(program)
@@ -145,7 +145,7 @@ fn work(job: &Job, core: usize) -> Result<Option<Ended>, String> {
         // Running the input again shows where it panicked.
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
-        .stderr(File::create(&said).map_err(io)?)
+        .stderr(File::create(&output).map_err(io)?)
         .spawn()
         .map_err(io)?;
     let mut watch = Watch::new();
@@ -160,20 +160,20 @@ fn work(job: &Job, core: usize) -> Result<Option<Ended>, String> {
         std::thread::sleep(POLL);
     };
     let number = read_number(&record).unwrap_or(job.numbers.start);
-    let text = std::fs::read(&said).unwrap_or_default();
+    let text = std::fs::read(&output).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).trim_end().to_owned();
-    let _ = (std::fs::remove_file(&record), std::fs::remove_file(&said));
+    let _ = (std::fs::remove_file(&record), std::fs::remove_file(&output));
     Ok(match status {
         Some(status) if status.success() => None,
         Some(status) => Some(Ended {
             number,
             how: how(status),
-            said: text,
+            output: text,
             is_memory: status.code() == Some(TOO_MUCH_MEMORY.into()),
         }),
         None => {
             let how = format!("takes more than {} s", MOST_CPU.as_secs());
-            Some(Ended { number, how, said: text, is_memory: false })
+            Some(Ended { number, how, output: text, is_memory: false })
         }
     })
 }

@@ -28,8 +28,8 @@ pub(crate) fn run(
     let inputs = Inputs::for_target(target)?;
     let mut record = File::create(record).map_err(|e| format!("{}: {e}", record.display()))?;
     let mut run = |number: u64| -> Result<(), String> {
-        let said = record.rewind().and_then(|()| record.write_all(&number.to_le_bytes()));
-        said.map_err(|e| format!("cannot write the number of the input: {e}"))?;
+        let written = record.rewind().and_then(|()| record.write_all(&number.to_le_bytes()));
+        written.map_err(|e| format!("cannot write the number of the input: {e}"))?;
         target.run(&inputs.input(seed, number));
         Ok(())
     };

@@ -30,7 +30,7 @@ struct Now {
     pair: usize,
     /// The index of their component; `None` for the values.
     component: Option<usize>,
-    of: (ElementType, ElementType),
+    types: (ElementType, ElementType),
     tally: Tally,
     scratch: Scratch,
 }
@@ -103,8 +103,8 @@ impl Differ {
             let diff = component_diff(Some(c), other.map(|(_, other)| other));
             let types = (&diff.types.0, &diff.types.1);
             let comparable = matches!(types, (Some(x), Some(y)) if is_comparable(x, y));
-            let count = |len: Option<u64>, of: &Option<ElementType>| {
-                Some(len? * 8 / of.as_ref()?.bits().max(1))
+            let count = |len: Option<u64>, element_type: &Option<ElementType>| {
+                Some(len? * 8 / element_type.as_ref()?.bits().max(1))
             };
             let counts = (count(diff.lens.0, types.0), count(diff.lens.1, types.1));
             let is_as_long = counts.0 == counts.1 || counts.0.is_none() || counts.1.is_none();
@@ -148,7 +148,7 @@ impl Differ {
         };
         let bits = [a.bits(), b.bits()];
         let (tally, scratch) = (Tally::default(), Scratch::default());
-        self.now = Some(Now { pair: at as usize, component, of: (a, b), tally, scratch });
+        self.now = Some(Now { pair: at as usize, component, types: (a, b), tally, scratch });
         Ok(Answer::numbers(bits))
     }
 
@@ -160,8 +160,8 @@ impl Differ {
         };
         let name = self.pairs.get(now.pair).map_or("", |pair| pair.a.name());
         let compare = Comparator {
-            a: Side { source: "", tensor: name, of: &now.of.0 },
-            b: Side { source: "", tensor: name, of: &now.of.1 },
+            a: Side { source: "", tensor: name, element_type: &now.types.0 },
+            b: Side { source: "", tensor: name, element_type: &now.types.1 },
             tolerance: self.tolerance,
         };
         let start = now.tally.count;
@@ -221,10 +221,10 @@ impl Differ {
 }
 
 fn component_diff(a: Option<&Component>, b: Option<&Component>) -> ComponentDiff {
-    let of = |c: &Component| ElementType::new(c.dtype, c.logical_type.clone());
+    let element_type = |c: &Component| ElementType::new(c.dtype, c.logical_type.clone());
     let len = |c: Option<&Component>| c.and_then(|c| c.decoded_len);
     let role = a.or(b).map(|c| c.role.clone()).unwrap_or(holdall_core::Role::Data);
-    ComponentDiff::new(role, (a.map(of), b.map(of)), (len(a), len(b)))
+    ComponentDiff::new(role, (a.map(element_type), b.map(element_type)), (len(a), len(b)))
 }
 
 fn tensor(at: usize, pair: &TensorPair) -> String {
@@ -266,22 +266,22 @@ fn tensor(at: usize, pair: &TensorPair) -> String {
         .finish()
 }
 
-fn both<T>(of: &Option<(T, T)>, out: &mut String, write: impl Fn(&T, &mut String)) {
-    match of {
+fn both<T>(sides: &Option<(T, T)>, out: &mut String, write: impl Fn(&T, &mut String)) {
+    match sides {
         Some((a, b)) => json::list([a, b], out, write),
         None => out.push_str("null"),
     }
 }
 
-fn values(of: Option<&ValueDiff>, out: &mut String) {
-    let Some(of) = of else { return out.push_str("null") };
+fn values(diff: Option<&ValueDiff>, out: &mut String) {
+    let Some(diff) = diff else { return out.push_str("null") };
     let one = Object::new()
-        .number("count", of.count)
-        .number("unequal", of.unequal)
-        .number("differing", of.differing)
-        .with("maxAbs", |out| json::maybe_float(Some(of.max_abs), out))
-        .with("maxRel", |out| json::maybe_float(Some(of.max_rel), out))
-        .with("first", |out| match &of.first {
+        .number("count", diff.count)
+        .number("unequal", diff.unequal)
+        .number("differing", diff.differing)
+        .with("maxAbs", |out| json::maybe_float(Some(diff.max_abs), out))
+        .with("maxRel", |out| json::maybe_float(Some(diff.max_rel), out))
+        .with("first", |out| match &diff.first {
             None => out.push_str("null"),
             Some(first) => {
                 let one = Object::new()
@@ -315,7 +315,9 @@ fn facts(info: &TensorInfo) -> String {
         .with("shape", |out| json::list(info.shape().iter().copied(), out, json::integer))
         .text("layout", info.layout().as_str())
         .with("dense", |out| match dense_type(info) {
-            Some(of) => holdall_json::write_string(&crate::view::name_of(&of), out),
+            Some(element_type) => {
+                holdall_json::write_string(&crate::view::name_of(&element_type), out)
+            }
             None => out.push_str("null"),
         })
         .finish()

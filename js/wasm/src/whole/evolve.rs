@@ -32,27 +32,27 @@ pub(crate) fn records(
         let split = rest.split_at_checked(len);
         (*part, rest) = split.ok_or_else(|| CALL.broken("a part is longer than the input"))?;
     }
-    let ([told_text, old, new, data], heap) = (parts, rest);
-    let (told, made) = (parse_options(told_text)?, made_of(told_text, limits)?);
+    let ([request, old, new, data], heap) = (parts, rest);
+    let (requested, made) = (parse_options(request)?, made_of(request, limits)?);
     let old = Document::parse(old, "the file", Reading::Record, limits)
         .map_err(Error::without_location)?;
     let new = Document::parse(new, "the schema", Reading::ByContent, limits)
-        .and_then(|new| new.records(told.path.as_deref(), limits))
+        .and_then(|new| new.records(requested.path.as_deref(), limits))
         .map_err(Error::without_location)?;
     let (Root::Record(from), Root::Record(to)) = (old.schema.root(), new.schema.root()) else {
         return Err(CALL.broken("a schema is not that of a record"));
     };
     let resolution = {
         let mut options = ResolveOptions::default().with_limits(limits.clone());
-        for (path, name) in &told.converters {
+        for (path, name) in &requested.converters {
             options = options.with_converter(path.clone(), name.as_str());
         }
-        for (path, other) in &told.renames {
+        for (path, other) in &requested.renames {
             options = options.with_rename(path.clone(), other.clone());
         }
         resolve(&old.schema, from, &new.schema, to, &options)?
     };
-    if !told.drops {
+    if !requested.drops {
         resolution.keeps_all()?;
     }
     let taken: Vec<AtomicUsize> = made.iter().map(|_| AtomicUsize::new(0)).collect();
@@ -104,8 +104,8 @@ pub(crate) fn records(
 const FUNCTION: &str = "#";
 
 /// Returns the values that each function of the host returned.
-fn made_of(told: &[u8], limits: &SchemaLimits) -> Result<Vec<Vec<Value>>, Error> {
-    let json = parse(told, limits.depth.saturating_add(4))?;
+fn made_of(request: &[u8], limits: &SchemaLimits) -> Result<Vec<Vec<Value>>, Error> {
+    let json = parse(request, limits.depth.saturating_add(4))?;
     let all = json.get("made").and_then(Value::as_array).into_iter().flatten();
     Ok(all.map(|values| values.as_array().cloned().unwrap_or_default()).collect())
 }

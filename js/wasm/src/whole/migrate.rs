@@ -69,8 +69,9 @@ impl Migration {
         limits: &SchemaLimits,
     ) -> Result<(Migration, Answer), Error> {
         let parts = input.split_at_checked(len);
-        let (told, text) = parts.ok_or_else(|| CALL.broken("a part is longer than the input"))?;
-        let options = options(told)?;
+        let (request, text) =
+            parts.ok_or_else(|| CALL.broken("a part is longer than the input"))?;
+        let options = options(request)?;
         let schema = Document::parse(text, "the schema", Reading::ByContent, limits)
             .map_err(Error::without_location)?;
         let works = decide(index, &schema, &options, limits)?;
@@ -164,8 +165,8 @@ impl Work {
     }
 }
 
-fn options(told: &[u8]) -> Result<Options, Error> {
-    let json = parse(told, 64)?;
+fn options(request: &[u8]) -> Result<Options, Error> {
+    let json = parse(request, 64)?;
     let pairs = |name: &str| -> Vec<(String, String)> {
         let all = json.get(name).and_then(|pairs| pairs.as_array()).into_iter().flatten();
         let text = |value: &holdall_json::Value| value.as_str().map(str::to_owned);
@@ -276,7 +277,7 @@ fn decide(
     }
     if is_whole {
         let names: Vec<String> = works.iter().map(|work: &Work| work.spec.name.clone()).collect();
-        for (path, filled) in schema.lacking(names.into_iter(), limits)?.filled {
+        for (path, filled) in schema.missing_tensors(names.into_iter(), limits)?.filled {
             let (dtype, _) = stored_as(filled.dtype);
             let mut spec = TensorSpec::dense(path.to_string(), dtype, filled.shape.clone());
             set_type(&mut spec, filled.dtype);
@@ -305,8 +306,8 @@ fn flat(
     by: Option<&str>,
 ) -> Result<Work, Error> {
     let mut work = same(at, info, target)?;
-    let place = schema.find_node(&work.spec.name)?;
-    let Node::Flat { tensor: to, .. } = schema.schema.node(place) else { return Ok(work) };
+    let node = schema.find_node(&work.spec.name)?;
+    let Node::Flat { tensor: to, .. } = schema.schema.node(node) else { return Ok(work) };
     let named = match &work.spec.components[..] {
         [data] if work.spec.layout == Layout::Dense => {
             schema_dtype(data.dtype, data.logical_type.as_ref())

@@ -361,17 +361,17 @@ pub extern "C" fn schema_header() -> u32 {
 
 /// Converts records to another schema: see [`evolve::records`].
 #[unsafe(no_mangle)]
-pub extern "C" fn records_evolve(told: usize, old: usize, new: usize, data: usize) -> u32 {
+pub extern "C" fn records_evolve(request_len: usize, old: usize, new: usize, data: usize) -> u32 {
     call(|state| {
         let limits = state.limits.schema_limits();
-        evolve::records(&state.take(), [told, old, new, data], &limits)
+        evolve::records(&state.take(), [request_len, old, new, data], &limits)
     })
 }
 
 /// Returns the steps of a migration from one schema to another: see [`plan::plan`].
 #[unsafe(no_mangle)]
-pub extern "C" fn schema_plan(told: usize, len: usize, reading: u32) -> u32 {
-    call(|state| plan::plan(&state.take(), [told, len], reading))
+pub extern "C" fn schema_plan(request_len: usize, len: usize, reading: u32) -> u32 {
+    call(|state| plan::plan(&state.take(), [request_len, len], reading))
 }
 
 /// Plans the migration of the open file to another schema: see [`Migration::begin`].
@@ -487,7 +487,7 @@ pub extern "C" fn write_sum() -> u32 {
 /// Ends that component.
 #[unsafe(no_mangle)]
 pub extern "C" fn write_placed(at: u32, component: u32) -> u32 {
-    call(|state| state.whole.writer()?.placed(at, component))
+    call(|state| state.whole.writer()?.component_written(at, component))
 }
 
 /// Returns the bytes at the end of a file of `end` bytes.

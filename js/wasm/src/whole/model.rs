@@ -29,7 +29,7 @@ const FIRST: u64 = 1 << 10;
 /// them.
 pub(crate) struct Model {
     limits: Limits,
-    of: Of,
+    kind: ModelKind,
     /// The requested files, in the order of the requests.
     files: Vec<Part>,
     /// Their indices, by name.
@@ -43,7 +43,7 @@ pub(crate) struct Model {
 }
 
 /// The model to open.
-enum Of {
+enum ModelKind {
     /// A folder with files of these names.
     Folder(Vec<String>),
     /// The file of that name, with the further files that belong to it.
@@ -82,17 +82,17 @@ impl Model {
     /// NULs, or the name of a file.
     pub(crate) fn begin(input: &[u8], is_folder: bool, limits: &Limits) -> Model {
         let text = String::from_utf8_lossy(input);
-        let of = match is_folder {
+        let kind = match is_folder {
             true => {
                 let mut names: Vec<String> = text.split('\0').map(str::to_owned).collect();
                 names.sort();
-                Of::Folder(names)
+                ModelKind::Folder(names)
             }
-            false => Of::File(text.into_owned()),
+            false => ModelKind::File(text.into_owned()),
         };
         let (files, numbers, items) = (Vec::new(), HashMap::default(), Vec::new());
         let (map, checkpoint) = (None, None);
-        Model { limits: limits.clone(), of, files, numbers, given: 0, map, checkpoint, items }
+        Model { limits: limits.clone(), kind, files, numbers, given: 0, map, checkpoint, items }
     }
 
     /// Provides the next requested file: its length, or that it does not exist or is a link that
@@ -123,7 +123,7 @@ impl Model {
     pub(crate) fn step(&mut self, gap: u64) -> Result<(Answer, Option<File>), Error> {
         match self.opened() {
             Ok((index, sources)) => {
-                let file = File::of(index);
+                let file = File::from_index(index);
                 let sources = |out: &mut String| {
                     json::list(sources.iter().map(|n| *n as u64), out, json::integer);
                 };
@@ -157,14 +157,14 @@ impl Model {
     }
 
     fn opened(&mut self) -> Result<Opened, Lack> {
-        let all = match &self.of {
-            Of::Folder(names) => names.clone(),
-            Of::File(name) => {
+        let all = match &self.kind {
+            ModelKind::Folder(names) => names.clone(),
+            ModelKind::File(name) => {
                 let name = name.clone();
                 return match by_entry(&name) {
-                    Some(ModelFiles::Index(name, more)) => self.of_index(name, more),
-                    Some(ModelFiles::Checkpoint(_)) => self.of_checkpoint(),
-                    _ => self.of_file(&name),
+                    Some(ModelFiles::Index(name, more)) => self.open_index(name, more),
+                    Some(ModelFiles::Checkpoint(_)) => self.open_checkpoint(),
+                    _ => self.open_file(&name),
                 };
             }
         };
@@ -173,17 +173,17 @@ impl Model {
             return Err(NO_MODEL.broken(message).into());
         }
         match chosen(&all) {
-            ModelFiles::Index(name, more) => self.of_index(name, more),
+            ModelFiles::Index(name, more) => self.open_index(name, more),
             ModelFiles::Whole(name, warning) => {
                 let parts = self.there(&[name.to_owned()])?;
                 let index = self.index_of(parts[0])?;
                 let index = joined(&[Shard::new(name, index)], vec![warning], &self.limits)?;
                 Ok((index, parts))
             }
-            ModelFiles::Checkpoint(_) => self.of_checkpoint(),
-            ModelFiles::File(name) => self.of_file(name),
+            ModelFiles::Checkpoint(_) => self.open_checkpoint(),
+            ModelFiles::File(name) => self.open_file(name),
             // All the others are what it names.
-            ModelFiles::Root(root, names) => match self.of_file(root) {
+            ModelFiles::Root(root, names) => match self.open_file(root) {
                 Ok((_, sources)) if sources.len() != names.len() => Err(too_many(&names).into()),
                 opened => opened,
             },
@@ -206,15 +206,15 @@ impl Model {
     }
 
     /// Opens the model that an index file describes; `more` is an additional warning.
-    fn of_index(&mut self, name: &str, more: Option<Warning>) -> Result<Opened, Lack> {
-        let place = |e: Error| e.in_source(name.shown());
+    fn open_index(&mut self, name: &str, more: Option<Warning>) -> Result<Opened, Lack> {
+        let in_context = |e: Error| e.in_source(name.shown());
         let map = match self.map.clone() {
             Some(map) => map,
             None => {
                 let at = self.there(&[name.to_owned()])?[0];
                 let len = self.window(at)?.len();
-                Map::check_len(len).map_err(place)?;
-                let map = Map::read(&self.bytes(at, 0..len)?, name).map_err(place)?;
+                Map::check_len(len).map_err(in_context)?;
+                let map = Map::read(&self.bytes(at, 0..len)?, name).map_err(in_context)?;
                 self.map.insert(Rc::new(map)).clone()
             }
         };
@@ -228,13 +228,13 @@ impl Model {
         }
         let mut warnings = Vec::from_iter(more);
         let all: Vec<&Shard> = shards.iter().collect();
-        warnings.extend(map.check_all(&all, checked, name).map_err(place)?);
+        warnings.extend(map.check_all(&all, checked, name).map_err(in_context)?);
         Ok((joined(&shards, warnings, &self.limits)?, parts))
     }
 
     /// Opens a file with its other parts, or with the neighbouring files that hold bytes of its
     /// tensors.
-    fn of_file(&mut self, name: &str) -> Result<Opened, Lack> {
+    fn open_file(&mut self, name: &str) -> Result<Opened, Lack> {
         let at = self.there(&[name.to_owned()])?[0];
         let index = self.index_of(at)?;
         if let Some(split) = Split::from_index(&index, name)? {
@@ -254,7 +254,7 @@ impl Model {
         let Some(beside) = beside.filter(|_| is_away(&index)) else {
             return Ok((index, vec![at]));
         };
-        let stopped = |stop| of_file(at, stop);
+        let stopped = |stop| lack_of(at, stop);
         let names = (beside.names)(self.window(at)?, &self.limits).map_err(stopped)?;
         let paths: Vec<String> = names.iter().map(|own| (beside.path)(name, own)).collect();
         check_names(&paths)?;
@@ -278,8 +278,8 @@ impl Model {
     }
 
     /// Opens the distributed checkpoint in the folder.
-    fn of_checkpoint(&mut self) -> Result<Opened, Lack> {
-        let place = |e: Error| e.in_source(NAME);
+    fn open_checkpoint(&mut self) -> Result<Opened, Lack> {
+        let in_context = |e: Error| e.in_source(NAME);
         let checkpoint = match self.checkpoint.clone() {
             Some(checkpoint) => checkpoint,
             None => {
@@ -290,8 +290,8 @@ impl Model {
                     return Err(CHECKPOINT.broken(message).into());
                 }
                 let bytes = self.bytes(at, 0..len)?;
-                let checkpoint = Checkpoint::read(&bytes, &self.limits).map_err(place)?;
-                check_names(checkpoint.files()).map_err(place)?;
+                let checkpoint = Checkpoint::read(&bytes, &self.limits).map_err(in_context)?;
+                check_names(checkpoint.files()).map_err(in_context)?;
                 self.checkpoint.insert(Rc::new(checkpoint)).clone()
             }
         };
@@ -366,7 +366,7 @@ impl Model {
     }
 
     fn bytes(&self, at: usize, range: Range<u64>) -> Result<Bytes, Lack> {
-        self.window(at)?.bytes(range).map_err(|stop| of_file(at, stop))
+        self.window(at)?.bytes(range).map_err(|stop| lack_of(at, stop))
     }
 
     fn index_of(&mut self, at: usize) -> Result<Index, Lack> {
@@ -402,7 +402,7 @@ pub(crate) fn is_one(name: &[u8]) -> bool {
 }
 
 /// Returns the request of a file, or its error.
-fn of_file(at: usize, stop: Stop) -> Lack {
+fn lack_of(at: usize, stop: Stop) -> Lack {
     match stop {
         Stop::Need(ranges) => Lack::Ranges(ranges.into_iter().map(|range| (at, range)).collect()),
         Stop::Fail(e) => Lack::Fail(e),

@@ -135,7 +135,7 @@ impl Package {
         let texts = FetchedTexts::default();
         match carton::decode_linked(&self.window, &self.limits, &texts, &linked) {
             Ok(index) => {
-                let file = File::of(index);
+                let file = File::from_index(index);
                 Ok((Answer::text(file.facts()?.finish()), Some(file)))
             }
             Err(stop) => Ok((stopped(stop, gap)?, None)),
@@ -151,9 +151,9 @@ impl Package {
         let Some((file, entry)) = found else {
             return Err(CALL.broken(format!("there is no file number {at}")));
         };
-        let place = directory.check_descriptor(entry, &self.window);
-        let place = match place.and_then(|()| directory.data(entry, &self.window)) {
-            Ok(place) => place,
+        let range = directory.check_descriptor(entry, &self.window);
+        let range = match range.and_then(|()| directory.data(entry, &self.window)) {
+            Ok(range) => range,
             Err(stop) => {
                 let stop = stopped(stop, gap);
                 if stop.is_err() {
@@ -163,7 +163,7 @@ impl Package {
             }
         };
         let encoding = entry.method().encoding();
-        let component = Component::of_bytes(place.clone().into(), encoding, entry.decoded_len());
+        let component = Component::for_bytes(range.clone().into(), encoding, entry.decoded_len());
         let current = Current {
             decoder: ComponentDecoder::new(&component, Digests::default(), &self.limits)?,
             sum: FileHasher::default(),
@@ -173,7 +173,7 @@ impl Package {
         };
         self.current = Some(current);
         self.forget();
-        Ok(Answer::numbers([place.start, place.end]))
+        Ok(Answer::numbers([range.start, range.end]))
     }
 
     /// Adds the next stored bytes of that file.

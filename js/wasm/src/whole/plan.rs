@@ -116,11 +116,12 @@ fn records(
             resolve_options = resolve_options.with_rename(path, other);
         }
     }
-    let place = |e: Error| if to_path.is_root() { e } else { e.in_tensor(to_path.to_string()) };
+    let in_context =
+        |e: Error| if to_path.is_root() { e } else { e.in_tensor(to_path.to_string()) };
     let resolution =
-        resolve(&old.schema, from, &new.schema, to, &resolve_options).map_err(place)?;
+        resolve(&old.schema, from, &new.schema, to, &resolve_options).map_err(in_context)?;
     if !options.drops {
-        resolution.keeps_all().map_err(place)?;
+        resolution.keeps_all().map_err(in_context)?;
     }
     let full = |base: &Path, path: &Option<Path>| {
         let path = path.as_ref()?;
@@ -163,7 +164,7 @@ fn file(
     for (path, _) in new.datasets() {
         let source = options.renames.get(&path).unwrap_or(&path);
         let [was, is] = [(old, source), (new, &path)]
-            .map(|(of, path)| of.dataset(Some(&path.to_string()), &limits).ok());
+            .map(|(document, path)| document.dataset(Some(&path.to_string()), &limits).ok());
         let (Some((_, was)), Some((_, is))) = (was, is) else { continue };
         if let (Root::Record(from), Root::Record(to)) = (was.schema.root(), is.schema.root()) {
             if *source != path {
@@ -245,13 +246,13 @@ fn check_options(old: &Document, new: &Document, options: &PlanOptions) -> Resul
 const MEMBERS: &str = "a member is named with the path of its dataset: `points[].x`";
 
 /// Returns the node at a path in the schema of a file.
-fn node_at<'d>(of: &'d Document, path: &Path) -> Option<&'d Node> {
-    let Root::References(root) = of.schema.root() else { return None };
-    Some(of.schema.node(of.schema.follow(root, path)?))
+fn node_at<'d>(document: &'d Document, path: &Path) -> Option<&'d Node> {
+    let Root::References(root) = document.schema.root() else { return None };
+    Some(document.schema.node(document.schema.follow(root, path)?))
 }
 
-fn tensor_at<'d>(of: &'d Document, path: &Path) -> Option<&'d TensorType> {
-    match node_at(of, path)? {
+fn tensor_at<'d>(document: &'d Document, path: &Path) -> Option<&'d TensorType> {
+    match node_at(document, path)? {
         Node::Flat { tensor, .. } => Some(tensor),
         _ => None,
     }
@@ -368,7 +369,9 @@ impl File<'_> {
 
     /// Returns whether both schemas give a specific element type at a path.
     fn are_named(&self, path: &Path) -> bool {
-        [self.old, self.new].iter().all(|of| tensor_at(of, path).is_some_and(|t| t.dtype.is_some()))
+        [self.old, self.new]
+            .iter()
+            .all(|document| tensor_at(document, path).is_some_and(|t| t.dtype.is_some()))
     }
 
     /// Checks that a converter can convert the type at `source` to the one at `path`, as far as
@@ -394,7 +397,7 @@ impl File<'_> {
                 e.with_hint("the converter `reshape` gives elements another shape"),
             ));
         }
-        let kind = |of: &TensorType| of.dtype.and_then(|dtype| dtype.scalar());
+        let kind = |document: &TensorType| document.dtype.and_then(|dtype| dtype.scalar());
         match (kind(old), kind(new)) {
             (Some(a), Some(b)) if !chain.takes(a, b) => {
                 let message = format!("`{}` does not make {new} of {old}", name.shown());
@@ -416,9 +419,9 @@ fn shown(path: &Path) -> String {
 }
 
 /// Returns whether the schema of a file has a default for a member.
-fn has_default(of: &Document, path: &Path) -> bool {
+fn has_default(document: &Document, path: &Path) -> bool {
     let Some((Segment::Name(name), before)) = path.0.split_last() else { return false };
-    match node_at(of, &Path(before.to_vec())) {
+    match node_at(document, &Path(before.to_vec())) {
         Some(Node::Object(object)) => {
             object.properties.iter().any(|p| p.name == *name && p.default.is_some())
         }

@@ -67,16 +67,16 @@ fn report(found: &ScanReport, indices: &[ModelIndex]) -> String {
         .finish()
 }
 
-fn pickle(of: &Pickle) -> String {
+fn pickle(pickle: &Pickle) -> String {
     let object = Object::new()
-        .text("source", &of.source)
-        .number("offset", of.offset)
-        .number("len", of.len)
-        .flag("inner", of.inner)
-        .number("protocol", of.protocol)
-        .text("verdict", of.verdict.as_str());
+        .text("source", &pickle.source)
+        .number("offset", pickle.offset)
+        .number("len", pickle.len)
+        .flag("inner", pickle.inner)
+        .number("protocol", pickle.protocol)
+        .text("verdict", pickle.verdict.as_str());
     let imports = |out: &mut String| {
-        json::list(&of.imports, out, |import, out| {
+        json::list(&pickle.imports, out, |import, out| {
             let one = Object::new()
                 .text("module", &import.module)
                 .text("name", &import.name)
@@ -87,7 +87,7 @@ fn pickle(of: &Pickle) -> String {
             out.push_str(&one.finish());
         });
     };
-    let broken = |out: &mut String| match &of.broken {
+    let broken = |out: &mut String| match &pickle.broken {
         Some(e) => out.push_str(&error(e)),
         None => out.push_str("null"),
     };

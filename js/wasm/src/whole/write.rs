@@ -37,8 +37,8 @@ impl Writer {
     ) -> Result<(Writer, Answer), Error> {
         let text = std::str::from_utf8(input)
             .map_err(|_| CALL.broken("the description of the file is not UTF-8"))?;
-        let told = Attributes::from_json(text, depth.saturating_add(4))?;
-        let word = |name: &str| told.get(name).and_then(Value::as_text);
+        let request = Attributes::from_json(text, depth.saturating_add(4))?;
+        let word = |name: &str| request.get(name).and_then(Value::as_text);
         let id = word("format").unwrap_or_default();
         let format = holdall_formats::by_name(id).ok_or_else(|| {
             holdall_formats::UNKNOWN.broken(format!("there is no format `{}`", id.shown()))
@@ -55,18 +55,18 @@ impl Writer {
             let message = format!("`{}` needs sums that are not made here", format.id);
             return Err(CALL.broken(message).with_hint("write another format and convert it"));
         }
-        let mut attributes = attributes(told.get("attributes"))?;
-        if let (Some(Value::Bool(true)), Some(file)) = (told.get("kept"), file) {
+        let mut attributes = attributes(request.get("attributes"))?;
+        if let (Some(Value::Bool(true)), Some(file)) = (request.get("kept"), file) {
             let mut all = file.index()?.attributes().clone();
             all.remove(SCHEMA_ATTRIBUTE);
             attributes.iter().for_each(|(key, value)| all.set(key, value.clone()));
             attributes = all;
         }
         encoder.check_attributes(&attributes)?;
-        let Some(Value::Array(tensors)) = told.get("tensors") else {
+        let Some(Value::Array(tensors)) = request.get("tensors") else {
             return Err(CALL.broken("`tensors` must be a list"));
         };
-        let specs = tensors.iter().map(|told| spec(told, parts));
+        let specs = tensors.iter().map(|request| spec(request, parts));
         let specs = specs.collect::<Result<Vec<_>, _>>()?;
         specs.iter().try_for_each(|spec| encoder.check_tensor(spec))?;
         let order = encoder.order(&specs);
@@ -107,13 +107,17 @@ impl Writer {
     }
 
     /// Ends the component.
-    pub(crate) fn placed(&mut self, at: u32, component: u32) -> Result<Answer, Error> {
+    pub(crate) fn component_written(&mut self, at: u32, component: u32) -> Result<Answer, Error> {
         let spec = self.spec(at)?.clone();
         let component = component as usize;
         let len = spec.components.get(component).map_or(0, |c| c.decoded_len);
         let digest = self.hasher.take().map(Hasher::finish);
         let range = self.start..self.start.saturating_add(len);
-        self.encoder.placed(&spec, component, Stored { range, encoding: Encoding::Raw, digest })?;
+        self.encoder.component_written(
+            &spec,
+            component,
+            Stored { range, encoding: Encoding::Raw, digest },
+        )?;
         Ok(Answer::NOTHING)
     }
 
@@ -123,8 +127,8 @@ impl Writer {
     }
 }
 
-fn spec(told: &Value, parts: &[Part]) -> Result<TensorSpec, Error> {
-    let field = |name: &str| match told {
+fn spec(request: &Value, parts: &[Part]) -> Result<TensorSpec, Error> {
+    let field = |name: &str| match request {
         Value::Map(pairs) => pairs.iter().find(|(key, _)| key.as_text() == Some(name)),
         _ => None,
     };
@@ -172,8 +176,8 @@ fn element_type(name: &str) -> Option<(DType, Option<LogicalType>)> {
 }
 
 /// Parses attributes from an object, if there is one.
-fn attributes(told: Option<&Value>) -> Result<Attributes, Error> {
-    match told {
+fn attributes(request: Option<&Value>) -> Result<Attributes, Error> {
+    match request {
         None | Some(Value::Null) => Ok(Attributes::new()),
         Some(Value::Map(pairs)) => pairs
             .iter()

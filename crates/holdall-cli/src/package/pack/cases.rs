@@ -103,8 +103,8 @@ impl Cases {
             test.name.clone_from(&case.name);
             test.inputs = all.tensors(&format!("self_test_{at}.inputs"), true, &case.inputs);
             let expected = case.outputs.as_deref();
-            test.expected =
-                expected.map(|of| all.tensors(&format!("self_test_{at}.expected"), false, of));
+            test.expected = expected
+                .map(|values| all.tensors(&format!("self_test_{at}.expected"), false, values));
             all.self_tests.push(test);
         }
         for (at, case) in examples.iter().enumerate() {
@@ -122,10 +122,10 @@ impl Cases {
         &mut self,
         prefix: &str,
         is_input: bool,
-        of: &[(String, String)],
+        values: &[(String, String)],
     ) -> Vec<(String, String)> {
         let mut out = Vec::new();
-        for (name, what) in of {
+        for (name, what) in values {
             let tensor = format!("{prefix}.{name}");
             let (own, what) = (name.clone(), what.clone());
             self.values.push(Value { tensor: tensor.clone(), name: own, is_input, what });
@@ -139,10 +139,10 @@ impl Cases {
         &mut self,
         prefix: &str,
         is_input: bool,
-        of: &[(String, String)],
+        values: &[(String, String)],
     ) -> Vec<(String, Reference)> {
         let mut out = Vec::new();
-        for (name, what) in of {
+        for (name, what) in values {
             let path = Path::new(what);
             let file = path.file_name().and_then(|name| name.to_str());
             match file.filter(|_| path.is_file() && given::value_file_kind(path).is_none()) {

@@ -59,7 +59,7 @@ pub struct Zstd;
 
 impl Encoding {
     /// One or more frames of zstd.
-    pub const ZSTD: Encoding = Encoding::listed("zstd");
+    pub const ZSTD: Encoding = Encoding::from_known_name("zstd");
 }
 
 impl Codec for Zstd {

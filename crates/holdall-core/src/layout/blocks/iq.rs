@@ -31,8 +31,8 @@ static IQ3_S: [[i8; 4]; 512] = lines(&grids::IQ3_S, 3, &[1, 3, 5, 7, 9, 11, 13, 
 static IQ1: [[i8; 8]; 2048] = lines(&grids::IQ1, 2, &[-1, 0, 1]);
 
 /// Returns the numbers of a type's grid, line after line.
-pub(super) fn grid(of: &str) -> Option<&'static [i8]> {
-    Some(match of {
+pub(super) fn grid(name: &str) -> Option<&'static [i8]> {
+    Some(match name {
         "iq2_xxs" => IQ2_XXS.as_flattened(),
         "iq2_xs" => IQ2_XS.as_flattened(),
         "iq2_s" => IQ2_S.as_flattened(),
@@ -76,7 +76,7 @@ pub(super) fn iq2_xxs(b: &[u8; 66], out: &mut [f32; 256]) {
 
 /// Returns the scale of 16 elements: four bits of the byte for 32 elements.
 #[inline(always)]
-fn of_16(d: f32, byte: u8, second: bool) -> f32 {
+fn scale_of_16(d: f32, byte: u8, second: bool) -> f32 {
     let scale = if second { byte >> 4 } else { byte & 15 };
     d * (0.5 + f32::from(scale)) * 0.25
 }
@@ -87,7 +87,7 @@ pub(super) fn iq2_xs(b: &[u8; 74], out: &mut [f32; 256]) {
     let (groups, _) = out.as_chunks_mut::<8>();
     for (i, out) in groups.iter_mut().enumerate() {
         let q = u16_at(b, 2 + 2 * i);
-        let d = of_16(d, b[66 + i / 4], i / 2 % 2 == 1);
+        let d = scale_of_16(d, b[66 + i / 4], i / 2 % 2 == 1);
         signed(d, &IQ2_XS[usize::from(q & 511)], signs_of(u32::from(q >> 9)).into(), out);
     }
 }
@@ -99,7 +99,7 @@ pub(super) fn iq2_s(b: &[u8; 82], out: &mut [f32; 256]) {
     let (groups, _) = out.as_chunks_mut::<8>();
     for (i, out) in groups.iter_mut().enumerate() {
         let high = b[66 + i / 4] >> (2 * (i % 4)) & 3;
-        let d = of_16(d, b[74 + i / 4], i / 2 % 2 == 1);
+        let d = scale_of_16(d, b[74 + i / 4], i / 2 % 2 == 1);
         let line = usize::from(b[2 + i]) | usize::from(high) << 8;
         // Sets the sign bits directly: here the compiler would turn `signed` into unpredictable branches.
         let signs = u32::from(b[34 + i]);

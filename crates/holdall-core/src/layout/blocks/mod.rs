@@ -32,7 +32,7 @@ const MOST: usize = 256;
 /// A tensor stored in blocks, whose length was checked.
 #[derive(Debug, Clone)]
 pub struct Blocks {
-    of: &'static BlockType,
+    block_type: &'static BlockType,
     shape: Vec<u64>,
     count: u64,
     bytes: Bytes,
@@ -44,37 +44,37 @@ impl Blocks {
     /// # Errors
     /// Returns [`WRONG_LAYOUT`] if the layout is not a block type, the errors of `get`, and those of [`Blocks::new`].
     pub fn from_tensor(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Blocks> {
-        let Layout::Blocks(of) = info.layout() else {
+        let Layout::Blocks(block_type) = info.layout() else {
             let layout = info.layout().as_str().shown();
             return Err(
                 WRONG_LAYOUT.broken(format!("expected a layout of blocks, found `{layout}`"))
             );
         };
-        Blocks::new(of, info.shape(), get(&Role::Data)?)
+        Blocks::new(block_type, info.shape(), get(&Role::Data)?)
     }
 
     /// Creates a view of a tensor's blocks.
     ///
     /// # Errors
     /// Returns [`SIZE`] if the number of bytes does not match the shape, or if the rows are not whole blocks.
-    pub fn new(of: &'static BlockType, shape: &[u64], bytes: Bytes) -> Result<Blocks> {
-        if of.stored_len(shape) != Some(bytes.len() as u64) {
+    pub fn new(block_type: &'static BlockType, shape: &[u64], bytes: Bytes) -> Result<Blocks> {
+        if block_type.stored_len(shape) != Some(bytes.len() as u64) {
             let found = bytes.len();
-            let message = format!("{found} bytes do not match shape {shape:?} of {of}");
+            let message = format!("{found} bytes do not match shape {shape:?} of {block_type}");
             return Err(SIZE.broken(message));
         }
         let count = element_count(shape).unwrap_or_default();
-        Ok(Blocks { of, shape: shape.to_vec(), count, bytes })
+        Ok(Blocks { block_type, shape: shape.to_vec(), count, bytes })
     }
 
     /// Quantizes the elements of a dense tensor to blocks of this type.
     ///
     /// # Errors
     /// Returns the errors of [`quantize`] and of [`Dense::to_f32`], and [`SIZE`] if the rows are not whole blocks.
-    pub fn quantize(of: &'static BlockType, dense: &Dense) -> Result<Blocks> {
+    pub fn quantize(block_type: &'static BlockType, dense: &Dense) -> Result<Blocks> {
         let mut bytes = Vec::new();
-        quantize(of, &dense.to_f32()?, &mut bytes)?;
-        Blocks::new(of, dense.shape(), bytes.into())
+        quantize(block_type, &dense.to_f32()?, &mut bytes)?;
+        Blocks::new(block_type, dense.shape(), bytes.into())
     }
 
     /// Returns the stored blocks.
@@ -84,7 +84,7 @@ impl Blocks {
 
     /// Returns the type of the blocks.
     pub fn block_type(&self) -> &'static BlockType {
-        self.of
+        self.block_type
     }
 }
 
@@ -99,24 +99,24 @@ impl Computed for Blocks {
 
     fn dequantize_range(&self, elements: Range<u64>, out: &mut [f32]) -> Result<()> {
         check_room(self.count, &elements, out)?;
-        let of_block = self.of.elements;
+        let of_block = self.block_type.elements;
         let mut at = elements.start;
         let mut left = out;
         while !left.is_empty() {
             let (block, within) = (at / of_block, at % of_block);
             // The offset is inside the bytes in memory, so it fits `usize`.
-            let start = (block * self.of.bytes) as usize;
+            let start = (block * self.block_type.bytes) as usize;
             let bytes = self.bytes.get(start..).debug_unwrap();
             let whole = left.len() - left.len() % of_block as usize;
             let run = if within == 0 && whole > 0 {
                 let (now, later) = left.split_at_mut(whole);
-                decode(self.of, bytes, now)?;
+                decode(self.block_type, bytes, now)?;
                 left = later;
                 whole
             } else {
                 let mut scratch = [0.0; MOST];
                 let one = scratch.get_mut(..of_block as usize).debug_unwrap();
-                decode(self.of, bytes, one)?;
+                decode(self.block_type, bytes, one)?;
                 let inside = one.get(within as usize..).debug_unwrap();
                 let run = inside.len().min(left.len());
                 let (now, later) = left.split_at_mut(run);
@@ -132,13 +132,13 @@ impl Computed for Blocks {
 
 /// Returns the grid in which a type's elements are looked up, as a shader needs it: line after line, of 8 numbers each
 /// for IQ1 and IQ2, of 4 for IQ3. Returns `None` for types without a grid.
-pub fn grid(of: &BlockType) -> Option<&'static [i8]> {
-    iq::grid(of.as_str())
+pub fn grid(block_type: &BlockType) -> Option<&'static [i8]> {
+    iq::grid(block_type.as_str())
 }
 
 /// Decodes whole blocks until `out` is full.
-fn decode(of: &BlockType, bytes: &[u8], out: &mut [f32]) -> Result<()> {
-    match of.as_str() {
+fn decode(block_type: &BlockType, bytes: &[u8], out: &mut [f32]) -> Result<()> {
+    match block_type.as_str() {
         "q4_0" => each(bytes, out, small::q4_0),
         "q4_1" => each(bytes, out, small::q4_1),
         "q5_0" => each(bytes, out, small::q5_0),

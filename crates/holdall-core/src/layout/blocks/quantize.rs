@@ -9,12 +9,12 @@ use crate::model::block::BlockType;
 use half::f16;
 
 /// Returns `true` if numbers can be quantized to blocks of this type.
-pub fn can_quantize(of: &BlockType) -> bool {
+pub fn can_quantize(block_type: &BlockType) -> bool {
     let simple = matches!(
-        of.as_str(),
+        block_type.as_str(),
         "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q8_0" | "mxfp4" | "tq1_0" | "tq2_0"
     );
-    simple || quantize_k::is_made(of)
+    simple || quantize_k::is_made(block_type)
 }
 
 /// Quantizes numbers, which must fill whole blocks, and appends the blocks to `out`.
@@ -22,18 +22,21 @@ pub fn can_quantize(of: &BlockType) -> bool {
 /// # Errors
 /// Returns [`NOT_FINITE`] if a number is NaN, infinite, or too large for a scale in f16, and [`LENGTH`] if the numbers
 /// do not fill blocks, or if quantizing to this type is not supported ([`can_quantize`]).
-pub fn quantize(of: &BlockType, numbers: &[f32], out: &mut Vec<u8>) -> Result<()> {
-    if !(numbers.len() as u64).is_multiple_of(of.elements) || !can_quantize(of) {
-        let message = format!("cannot quantize {} numbers to blocks of {of}", numbers.len());
+pub fn quantize(block_type: &BlockType, numbers: &[f32], out: &mut Vec<u8>) -> Result<()> {
+    if !(numbers.len() as u64).is_multiple_of(block_type.elements) || !can_quantize(block_type) {
+        let message =
+            format!("cannot quantize {} numbers to blocks of {block_type}", numbers.len());
         return Err(LENGTH.broken(message));
     }
-    for block in numbers.chunks_exact(of.elements as usize) {
+    for block in numbers.chunks_exact(block_type.elements as usize) {
         let most = block.iter().fold(0f32, |most, x| most.max(x.abs()));
         let is_number = block.iter().all(|x| x.is_finite());
-        if !is_number || append(of, block, most, out).is_none() {
+        if !is_number || append(block_type, block, most, out).is_none() {
             let odd = block.iter().find(|x| !x.is_finite() || x.abs() == most);
-            let message =
-                format!("{} cannot be represented in a block of {of}", odd.unwrap_or(&most));
+            let message = format!(
+                "{} cannot be represented in a block of {block_type}",
+                odd.unwrap_or(&most)
+            );
             return Err(NOT_FINITE.broken(message));
         }
     }
@@ -42,14 +45,14 @@ pub fn quantize(of: &BlockType, numbers: &[f32], out: &mut Vec<u8>) -> Result<()
 
 /// Appends a block of these numbers, whose largest magnitude is `most`, to `out`. Returns `None` if a scale is too
 /// large for an f16.
-fn append(of: &BlockType, block: &[f32], most: f32, out: &mut Vec<u8>) -> Option<()> {
-    if quantize_k::is_made(of) {
-        return quantize_k::block(of, block, most, out);
+fn append(block_type: &BlockType, block: &[f32], most: f32, out: &mut Vec<u8>) -> Option<()> {
+    if quantize_k::is_made(block_type) {
+        return quantize_k::block(block_type, block, most, out);
     }
-    if of.as_str() != "mxfp4" && !f16::from_f32(most).is_finite() {
+    if block_type.as_str() != "mxfp4" && !f16::from_f32(most).is_finite() {
         return None;
     }
-    match of.as_str() {
+    match block_type.as_str() {
         "q4_0" => around_zero::<4>(block, out),
         "q5_0" => around_zero::<5>(block, out),
         "q4_1" => from_least::<4>(block, out),

@@ -27,8 +27,8 @@ static Q5_K: Kind = Kind {
 static Q6_K: Kind = Kind { q: [-32.0, 31.0], s: [-128, 127], t: 0, begin: Begin::Widths };
 
 /// Returns the ranges of values in a block type, if it is one of these.
-fn kind(of: &BlockType) -> Option<&'static Kind> {
-    Some(match of.as_str() {
+fn kind(block_type: &BlockType) -> Option<&'static Kind> {
+    Some(match block_type.as_str() {
         "q2_k" => &Q2_K,
         "q3_k" => &Q3_K,
         "q4_k" => &Q4_K,
@@ -39,20 +39,20 @@ fn kind(of: &BlockType) -> Option<&'static Kind> {
 }
 
 /// Returns `true` if this module quantizes to blocks of this type.
-pub(super) fn is_made(of: &BlockType) -> bool {
-    kind(of).is_some()
+pub(super) fn is_made(block_type: &BlockType) -> bool {
+    kind(block_type).is_some()
 }
 
 /// Appends a block of these 256 numbers, whose largest magnitude is `most`. Returns `None` if a scale is too large for
 /// an f16.
-pub(super) fn block(of: &BlockType, x: &[f32], most: f32, out: &mut Vec<u8>) -> Option<()> {
-    let kind = kind(of)?;
+pub(super) fn block(block_type: &BlockType, x: &[f32], most: f32, out: &mut Vec<u8>) -> Option<()> {
+    let kind = kind(block_type)?;
     // The smallest scale that would be needed.
     let reach = kind.q[1].max(-kind.q[0]) * kind.s[1].max(-kind.s[0]) as f32;
     if !half::f16::from_f32(most / reach).is_finite() {
         return None;
     }
-    match of.as_str() {
+    match block_type.as_str() {
         "q2_k" => {
             let x = beside::<16, 16>(x);
             let (fit, q) = found(kind, &x, &x.map(|line| line.map(f32::abs)))?;

@@ -87,8 +87,8 @@ impl<const N: usize> Fit<N> {
         for (q, x) in all.iter_mut().zip(x) {
             for j in 0..N {
                 // If a is 0, all q represent the same value.
-                let of = if a[j] == 0.0 { 0.0 } else { (x[j] + b[j]) / a[j] };
-                q[j] = level(of, kind.q);
+                let quotient = if a[j] == 0.0 { 0.0 } else { (x[j] + b[j]) / a[j] };
+                q[j] = level(quotient, kind.q);
             }
         }
         all

@@ -21,7 +21,7 @@ pub(super) struct Scope {
 
 /// The elements whose values are computed.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct ElementIndices {
     /// The row-major index of the first element.
     pub(super) first: u64,
     /// The number of elements.
@@ -55,53 +55,62 @@ impl Column {
 }
 
 impl Scope {
-    /// Computes the value of the expression for each of `places`.
+    /// Computes the value of the expression for each of `indices`.
     ///
     /// # Errors
     /// Returns [`VALUE`] for the first element that has no value.
-    pub(super) fn compute(&self, of: &Expression, places: &Places) -> Result<Column> {
-        let one = |n: i64| Ok(Column::new(Number::Whole(n), places.len));
-        match of {
+    pub(super) fn compute(
+        &self,
+        expression: &Expression,
+        indices: &ElementIndices,
+    ) -> Result<Column> {
+        let one = |n: i64| Ok(Column::new(Number::Whole(n), indices.len));
+        match expression {
             Expression::Whole(n) => one(*n),
-            Expression::Real(x) => Ok(Column::new(Number::Real(*x), places.len)),
+            Expression::Real(x) => Ok(Column::new(Number::Real(*x), indices.len)),
             Expression::Index(at) => {
-                let all = places.indices.get(*at).cloned();
-                Ok(Column::Whole(all.unwrap_or_else(|| vec![0; places.len])))
+                let all = indices.indices.get(*at).cloned();
+                Ok(Column::Whole(all.unwrap_or_else(|| vec![0; indices.len])))
             }
             Expression::Dimension(at) => one(self.dimensions.get(*at).copied().debug_unwrap()),
             Expression::Count => one(self.count),
             Expression::Attribute(at) => {
                 let number = self.attributes.get(*at).copied().unwrap_or(Number::Whole(0));
-                Ok(Column::new(number, places.len))
+                Ok(Column::new(number, indices.len))
             }
-            Expression::Item(items, subscripts) => self.items(*items, subscripts, places),
+            Expression::Item(items, subscripts) => self.items(*items, subscripts, indices),
             Expression::Call(function, arguments) => {
-                let all = arguments.iter().map(|a| self.compute(a, places));
-                call(*function, all.collect::<Result<Vec<_>>>()?, places)
+                let all = arguments.iter().map(|a| self.compute(a, indices));
+                call(*function, all.collect::<Result<Vec<_>>>()?, indices)
             }
             Expression::Binary(operator, both) => {
                 let [left, right] = &**both;
-                let (left, right) = (self.compute(left, places)?, self.compute(right, places)?);
-                binary(*operator, left, right, places)
+                let (left, right) = (self.compute(left, indices)?, self.compute(right, indices)?);
+                binary(*operator, left, right, indices)
             }
-            Expression::Negate(of) => match self.compute(of, places)? {
+            Expression::Negate(operand) => match self.compute(operand, indices)? {
                 Column::Real(all) => Ok(Column::Real(all.into_iter().map(|x| -x).collect())),
-                Column::Whole(all) => whole(all.into_iter(), places, i64::checked_neg, || {
+                Column::Whole(all) => whole(all.into_iter(), indices, i64::checked_neg, || {
                     "the negated number".to_owned()
                 }),
             },
         }
     }
 
-    fn items(&self, of: Indexed, subscripts: &[Expression], places: &Places) -> Result<Column> {
-        let part = match of {
+    fn items(
+        &self,
+        indexed: Indexed,
+        subscripts: &[Expression],
+        indices: &ElementIndices,
+    ) -> Result<Column> {
+        let part = match indexed {
             Indexed::Component(at) => self.components.get(at),
             Indexed::Table(at) => self.tables.get(at),
         };
-        let Some(part) = part else { return Ok(Column::Whole(vec![0; places.len])) };
-        let mut at = vec![0i64; places.len];
+        let Some(part) = part else { return Ok(Column::Whole(vec![0; indices.len])) };
+        let mut at = vec![0i64; indices.len];
         for (number, (subscript, &len)) in subscripts.iter().zip(part.shape()).enumerate() {
-            let Column::Whole(all) = self.compute(subscript, places)? else {
+            let Column::Whole(all) = self.compute(subscript, indices)? else {
                 let name = part.name();
                 let message = format!("subscript {number} of `{name}` must be a whole number");
                 return Err(VALUE.broken(message));
@@ -110,7 +119,7 @@ impl Scope {
                 if found < 0 || found >= len {
                     let name = part.name();
                     return Err(at_element(
-                        places,
+                        indices,
                         element,
                         format!("subscript {number} of `{name}` is {found}, outside 0..{len}"),
                     ));
@@ -119,42 +128,42 @@ impl Scope {
                 *place = place.wrapping_mul(len).wrapping_add(found);
             }
         }
-        part.take(&at).map_err(|(element, message)| at_element(places, element, message))
+        part.take(&at).map_err(|(element, message)| at_element(indices, element, message))
     }
 }
 
 /// Returns a single element, for an expression without positions.
-pub(super) fn nowhere() -> Places {
-    Places { first: 0, len: 1, indices: Vec::new() }
+pub(super) fn nowhere() -> ElementIndices {
+    ElementIndices { first: 0, len: 1, indices: Vec::new() }
 }
 
 #[cold]
-fn at_element(places: &Places, at: usize, message: String) -> Error {
-    let element = places.first.saturating_add(at as u64);
+fn at_element(indices: &ElementIndices, at: usize, message: String) -> Error {
+    let element = indices.first.saturating_add(at as u64);
     VALUE.broken(message).within(format!("element {element}"))
 }
 
 /// Maps each value to a whole number, or returns an error for the first that has none.
 fn whole<T: Copy>(
     all: impl Iterator<Item = T>,
-    places: &Places,
+    indices: &ElementIndices,
     each: impl Fn(T) -> Option<i64>,
     what: impl Fn() -> String,
 ) -> Result<Column> {
-    let mut out = Vec::with_capacity(places.len);
+    let mut out = Vec::with_capacity(indices.len);
     for (at, x) in all.enumerate() {
         match each(x) {
             Some(n) => out.push(n),
             None => {
                 let message = format!("{} is not a whole number below 2^63", what());
-                return Err(at_element(places, at, message));
+                return Err(at_element(indices, at, message));
             }
         }
     }
     Ok(Column::Whole(out))
 }
 
-fn binary(operator: Operator, a: Column, b: Column, places: &Places) -> Result<Column> {
+fn binary(operator: Operator, a: Column, b: Column, indices: &ElementIndices) -> Result<Column> {
     let (a, b) = match (operator, a, b) {
         (Operator::Divide, a, b) => (Column::Real(a.into_reals()), b),
         (_, a, b) => (a, b),
@@ -187,7 +196,7 @@ fn binary(operator: Operator, a: Column, b: Column, places: &Places) -> Result<C
             Operator::Divide => |_| None,
         };
         let both = a.iter().copied().zip(b.iter().copied());
-        return whole(both, places, each, || format!("the result of `{}`", operator.as_str()));
+        return whole(both, indices, each, || format!("the result of `{}`", operator.as_str()));
     }
     let each: fn(f64, f64) -> f64 = match operator {
         Operator::Add => |a, b| a + b,
@@ -204,13 +213,13 @@ fn binary(operator: Operator, a: Column, b: Column, places: &Places) -> Result<C
     Ok(Column::Real(a))
 }
 
-fn call(function: Function, arguments: Vec<Column>, places: &Places) -> Result<Column> {
+fn call(function: Function, arguments: Vec<Column>, indices: &ElementIndices) -> Result<Column> {
     let mut arguments = arguments.into_iter();
     let (first, second) = (arguments.next(), arguments.next());
     let first = first.unwrap_or(Column::Whole(Vec::new()));
     match (function, first, second) {
         (Function::Abs, Column::Whole(all), _) => {
-            whole(all.into_iter(), places, i64::checked_abs, || {
+            whole(all.into_iter(), indices, i64::checked_abs, || {
                 format!("the result of `{}`", function.as_str())
             })
         }
@@ -285,9 +294,9 @@ mod tests {
 
     fn value(text: &str) -> Result<Column> {
         let resolve = |name: &str| (name == "k").then_some(Name::Index(0));
-        let of = parse(text, &resolve)?;
-        let places = Places { first: 0, len: 1, indices: vec![vec![7]] };
-        Scope::default().compute(&of, &places)
+        let expression = parse(text, &resolve)?;
+        let indices = ElementIndices { first: 0, len: 1, indices: vec![vec![7]] };
+        Scope::default().compute(&expression, &indices)
     }
 
     #[track_caller]

@@ -161,8 +161,8 @@ impl Parser<'_> {
 
     #[cold]
     fn fail(&self, what: String) -> Error {
-        let place = self.text.get(..self.at).unwrap_or(self.text).chars().count();
-        EXPRESSION.broken(format!("`{}`, at character {place}: {what}", self.text.shown()))
+        let column = self.text.get(..self.at).unwrap_or(self.text).chars().count();
+        EXPRESSION.broken(format!("`{}`, at character {column}: {what}", self.text.shown()))
     }
 
     fn node(&mut self) -> Result<()> {
@@ -212,9 +212,9 @@ impl Parser<'_> {
                         "the expression is nested more than {MOST_DEEP} levels deep"
                     )));
                 }
-                let of = self.operand()?;
+                let operand = self.operand()?;
                 self.deep = self.deep.saturating_sub(1);
-                Ok(Expression::Negate(Box::new(of)))
+                Ok(Expression::Negate(Box::new(operand)))
             }
             Some('(') => {
                 self.at = self.at.saturating_add(1);

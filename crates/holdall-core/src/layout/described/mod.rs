@@ -34,7 +34,7 @@ use crate::error::{Result, Shown as _, list};
 use crate::limits::Limits;
 use crate::model::{Attributes, LogicalType, Role, TensorInfo, Value, element_count};
 use bytes::Bytes;
-use compute::{Column, Places, Scope, nowhere};
+use compute::{Column, ElementIndices, Scope, nowhere};
 use holdall_collections::DebugUnwrap;
 use part::{Number, Operand, Stored};
 use std::ops::Range;
@@ -182,7 +182,7 @@ impl Described {
         let mut first = elements.start;
         while first < elements.end {
             let len = usize::try_from(elements.end - first).unwrap_or(STEP).min(STEP);
-            let values = self.scope.compute(&self.description.value, &self.places(first, len))?;
+            let values = self.scope.compute(&self.description.value, &self.indices(first, len))?;
             round_f64(&values.into_reals(), self.dtype(), Overflow::Infinite, out);
             first += len as u64;
         }
@@ -223,11 +223,11 @@ impl Described {
     }
 
     /// Returns the indices of `len` elements, starting at the row-major index `first`.
-    fn places(&self, first: u64, len: usize) -> Places {
+    fn indices(&self, first: u64, len: usize) -> ElementIndices {
         if self.description.dimensions.is_none() {
             // The count is below 2^63.
             let all = (first..first.saturating_add(len as u64)).map(|at| at as i64).collect();
-            return Places { first, len, indices: vec![all] };
+            return ElementIndices { first, len, indices: vec![all] };
         }
         let mut indices = vec![Vec::with_capacity(len); self.shape.len()];
         let mut at: Vec<u64> = vec![0; self.shape.len()];
@@ -248,7 +248,7 @@ impl Described {
                 *place = 0;
             }
         }
-        Places { first, len, indices }
+        ElementIndices { first, len, indices }
     }
 }
 

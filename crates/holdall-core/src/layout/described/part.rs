@@ -21,7 +21,7 @@ pub(super) enum Number {
 pub(super) struct Operand {
     name: String,
     shape: Vec<i64>,
-    of: OperandNumbers,
+    numbers: OperandNumbers,
 }
 
 #[derive(Debug, Clone)]
@@ -96,7 +96,7 @@ impl Operand {
                 "elements of {bits} bits in the shape {shape:?} require {len} bytes, found {found}"
             )));
         }
-        let of = match stored {
+        let numbers = match stored {
             Stored::Bits { bits, signed, first } => {
                 OperandNumbers::Bits { bytes, bits: *bits, signed: *signed, first: *first }
             }
@@ -112,18 +112,18 @@ impl Operand {
                 OperandNumbers::Coded { bytes, bits: bits as u32, values }
             }
         };
-        Ok(Operand { name: name.to_owned(), shape, of })
+        Ok(Operand { name: name.to_owned(), shape, numbers })
     }
 
     /// Creates an operand from a table of a description.
     pub(super) fn table(name: &str, all: Vec<Number>) -> Operand {
         let len = i64::try_from(all.len()).unwrap_or(i64::MAX);
-        Operand { name: name.to_owned(), shape: vec![len], of: OperandNumbers::Table(all) }
+        Operand { name: name.to_owned(), shape: vec![len], numbers: OperandNumbers::Table(all) }
     }
 
     /// Creates an operand for a missing component, whose elements all have the same value.
     pub(super) fn same(name: &str, shape: Vec<i64>, number: Number) -> Operand {
-        Operand { name: name.to_owned(), shape, of: OperandNumbers::Same(number) }
+        Operand { name: name.to_owned(), shape, numbers: OperandNumbers::Same(number) }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -136,45 +136,45 @@ impl Operand {
 
     /// Returns the elements at these indices, which must be in range, or the index and the reason of the first one
     /// without a value.
-    pub(super) fn take(&self, places: &[i64]) -> Result<Column, (usize, String)> {
-        let place = |at: &i64| usize::try_from(*at).debug_unwrap();
-        match &self.of {
-            OperandNumbers::Same(Number::Whole(n)) => Ok(Column::Whole(vec![*n; places.len()])),
-            OperandNumbers::Same(Number::Real(x)) => Ok(Column::Real(vec![*x; places.len()])),
+    pub(super) fn take(&self, indices: &[i64]) -> Result<Column, (usize, String)> {
+        let to_usize = |at: &i64| usize::try_from(*at).debug_unwrap();
+        match &self.numbers {
+            OperandNumbers::Same(Number::Whole(n)) => Ok(Column::Whole(vec![*n; indices.len()])),
+            OperandNumbers::Same(Number::Real(x)) => Ok(Column::Real(vec![*x; indices.len()])),
             OperandNumbers::Table(all) => {
-                let number = |at: &i64| all.get(place(at)).copied().unwrap_or(Number::Whole(0));
+                let number = |at: &i64| all.get(to_usize(at)).copied().unwrap_or(Number::Whole(0));
                 if all.iter().all(|n| matches!(n, Number::Whole(_))) {
                     let whole = |n| if let Number::Whole(n) = n { n } else { 0 };
-                    return Ok(Column::Whole(places.iter().map(|at| whole(number(at))).collect()));
+                    return Ok(Column::Whole(indices.iter().map(|at| whole(number(at))).collect()));
                 }
                 let real = |n| match n {
                     Number::Whole(n) => n as f64,
                     Number::Real(x) => x,
                 };
-                Ok(Column::Real(places.iter().map(|at| real(number(at))).collect()))
+                Ok(Column::Real(indices.iter().map(|at| real(number(at))).collect()))
             }
             OperandNumbers::Floats { bytes, dtype } => {
                 let width = dtype.width() as usize;
-                let mut out = Vec::with_capacity(places.len());
-                for at in places {
-                    let start = place(at).saturating_mul(width);
+                let mut out = Vec::with_capacity(indices.len());
+                for at in indices {
+                    let start = to_usize(at).saturating_mul(width);
                     let one = bytes.get(start..start.saturating_add(width)).debug_unwrap();
                     out.push(float(*dtype, one));
                 }
                 Ok(Column::Real(out))
             }
             OperandNumbers::Coded { bytes, bits, values } => {
-                let pattern = |at: &i64| bits_at(bytes, place(at), *bits);
+                let pattern = |at: &i64| bits_at(bytes, to_usize(at), *bits);
                 let value = |at| values.get(pattern(at) as usize).copied().unwrap_or(f64::NAN);
-                Ok(Column::Real(places.iter().map(value).collect()))
+                Ok(Column::Real(indices.iter().map(value).collect()))
             }
             OperandNumbers::Bits { bytes, bits, signed, first } => {
-                let mut out = Vec::with_capacity(places.len());
-                for (number, at) in places.iter().enumerate() {
+                let mut out = Vec::with_capacity(indices.len());
+                for (number, at) in indices.iter().enumerate() {
                     let at = match first {
-                        BitOrder::Low => place(at),
+                        BitOrder::Low => to_usize(at),
                         // Reversed within each byte.
-                        BitOrder::High => place(at) ^ (8 / *bits).saturating_sub(1) as usize,
+                        BitOrder::High => to_usize(at) ^ (8 / *bits).saturating_sub(1) as usize,
                     };
                     let pattern = bits_at(bytes, at, *bits);
                     let unused = 64u32.saturating_sub(*bits);

@@ -313,7 +313,7 @@ impl<'t> Entry<'t> {
     }
 
     fn text(&self) -> Result<&str> {
-        self.value.as_str().ok_or_else(|| self.kind("a text"))
+        self.value.as_str().ok_or_else(|| self.kind("a string"))
     }
 
     fn truth(&self) -> Result<bool> {
@@ -336,7 +336,7 @@ impl<'t> Entry<'t> {
 
     fn texts(&self) -> Result<Vec<String>> {
         let each = |item: &DeValue<'_>| item.as_str().map(str::to_owned);
-        self.items()?.map(|item| each(item).ok_or_else(|| self.kind("a list of texts"))).collect()
+        self.items()?.map(|item| each(item).ok_or_else(|| self.kind("a list of strings"))).collect()
     }
 
     fn sizes(&self) -> Result<Vec<Size>> {

@@ -142,8 +142,8 @@ impl Coo {
     /// Returns [`ELEMENT_SIZE`](crate::layout::ELEMENT_SIZE) for elements below 8 bits, and
     /// [`LENGTH`](crate::layout::LENGTH) if the bytes do not match the shape.
     pub fn from_dense(dense: &Dense) -> Result<Coo> {
-        let (places, values) = stored_of(dense)?;
-        Ok(Coo { coords: Coords::of_places(dense.shape(), &places), values })
+        let (flat_indices, values) = stored_of(dense)?;
+        Ok(Coo { coords: Coords::from_flat_indices(dense.shape(), &flat_indices), values })
     }
 
     /// Returns the dimensions, in elements.
@@ -180,8 +180,8 @@ impl Coo {
     }
 
     /// Returns the row-major index of each value.
-    pub fn places(&self) -> impl Iterator<Item = u64> {
-        self.coords.places()
+    pub fn flat_indices(&self) -> impl Iterator<Item = u64> {
+        self.coords.flat_indices()
     }
 
     /// Converts the tensor to a dense one. Values at the same place are added.
@@ -190,7 +190,7 @@ impl Coo {
     /// Returns [`DENSE_LIMIT`](crate::layout::DENSE_LIMIT) if the result exceeds the limit, and [`SUM`](super::SUM) if
     /// values of the type cannot be added.
     pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
-        scatter(self.shape(), &self.values, limits, self.places())
+        scatter(self.shape(), &self.values, limits, self.flat_indices())
     }
 
     /// Appends the elements in the range `elements` of the row-major order to `out`, including zeros. Values at the
@@ -200,8 +200,8 @@ impl Coo {
     /// Returns [`LENGTH`](crate::layout::LENGTH) if the elements do not fit in memory.
     pub fn elements(&self, elements: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
         let (out, width) = more(&self.values, &elements, out)?;
-        let all = self.values.bytes().chunks_exact(width).zip(self.places());
-        let all = all.filter(|(_, place)| elements.contains(place));
+        let all = self.values.bytes().chunks_exact(width).zip(self.flat_indices());
+        let all = all.filter(|(_, flat_index)| elements.contains(flat_index));
         scatter_into(&self.values, width, elements.start, out, all)
     }
 }

@@ -38,11 +38,11 @@ impl Coords {
     }
 
     /// Creates coordinates from row-major indices in these dimensions.
-    pub(super) fn of_places(sizes: &[u64], places: &[u64]) -> Coords {
-        let count = places.len();
+    pub(super) fn from_flat_indices(sizes: &[u64], flat_indices: &[u64]) -> Coords {
+        let count = flat_indices.len();
         let mut all = vec![0; count * sizes.len()];
-        for (number, &place) in places.iter().enumerate() {
-            let mut rest = place;
+        for (number, &flat_index) in flat_indices.iter().enumerate() {
+            let mut rest = flat_index;
             for (d, size) in sizes.iter().enumerate().rev() {
                 all[d * count + number] = rest % size;
                 rest /= size;
@@ -74,11 +74,11 @@ impl Coords {
     }
 
     /// Returns the row-major index of each entry.
-    pub(super) fn places(&self) -> impl Iterator<Item = u64> {
+    pub(super) fn flat_indices(&self) -> impl Iterator<Item = u64> {
         (0..self.count).map(move |number| {
             // Does not wrap if the number of elements was found to fit.
-            (0..).zip(&self.sizes).fold(0u64, |place, (d, size)| {
-                place.wrapping_mul(*size).wrapping_add(self.at(d, number))
+            (0..).zip(&self.sizes).fold(0u64, |flat_index, (d, size)| {
+                flat_index.wrapping_mul(*size).wrapping_add(self.at(d, number))
             })
         })
     }

@@ -146,10 +146,10 @@ impl Csr {
         let mut upto = 0;
         for row in 1..=rows {
             let rest = indices.get(upto..).debug_unwrap();
-            upto += rest.iter().take_while(|place| **place < row * columns).count();
+            upto += rest.iter().take_while(|flat_index| **flat_index < row * columns).count();
             indptr.push(upto as u64);
         }
-        indices.iter_mut().for_each(|place| *place %= columns.max(1));
+        indices.iter_mut().for_each(|flat_index| *flat_index %= columns.max(1));
         let (indptr, indices) = (Indices::owned(indptr), Indices::owned(indices));
         Ok(Csr { shape: [rows, columns], indptr, indices, values })
     }
@@ -185,7 +185,7 @@ impl Csr {
         &self.values
     }
 
-    /// Returns all values with their rows and columns, row by row.
+    /// Returns all values with their rows and columns, in row-major order.
     pub fn entries(&self) -> impl Iterator<Item = CsrEntry<'_>> {
         let width = self.values.bytes().len().checked_div(self.count()).unwrap_or(1).max(1);
         let columns = self.indices.range(0..self.count());
@@ -203,7 +203,7 @@ impl Csr {
     }
 
     /// Returns the row-major index of each value.
-    pub fn places(&self) -> impl Iterator<Item = u64> {
+    pub fn flat_indices(&self) -> impl Iterator<Item = u64> {
         let columns = self.shape()[1];
         self.entries().map(move |e| e.row.wrapping_mul(columns).wrapping_add(e.column))
     }
@@ -215,10 +215,10 @@ impl Csr {
     /// values of the type cannot be added.
     pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
         let columns = self.shape[1];
-        let places = self.rows().zip(self.indices.range(0..self.count()));
+        let flat_indices = self.rows().zip(self.indices.range(0..self.count()));
         // Does not wrap if the number of elements was found to fit.
-        let places = places.map(|(row, c)| row.wrapping_mul(columns).wrapping_add(c));
-        scatter(&self.shape, &self.values, limits, places)
+        let flat_indices = flat_indices.map(|(row, c)| row.wrapping_mul(columns).wrapping_add(c));
+        scatter(&self.shape, &self.values, limits, flat_indices)
     }
 
     /// Appends the elements in the range `elements` of the row-major order to `out`, including zeros. Values at the
@@ -241,10 +241,10 @@ impl Csr {
         });
         let all = entries.filter_map(|(row, entry, column)| {
             // Does not wrap if the number of elements was found to fit.
-            let place = row.wrapping_mul(self.shape[1]).wrapping_add(column);
+            let flat_index = row.wrapping_mul(self.shape[1]).wrapping_add(column);
             let at = entry.saturating_mul(width);
             let value = self.values.bytes().get(at..at.saturating_add(width))?;
-            elements.contains(&place).then_some((value, place))
+            elements.contains(&flat_index).then_some((value, flat_index))
         });
         scatter_into(&self.values, width, elements.start, out, all)
     }

@@ -10,7 +10,7 @@ use std::ops::Range;
 /// Matrices of blocks, in a batch. Each element of a matrix may be an array.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Matrices {
-    of: Compressed,
+    compressed: Compressed,
     block: [u64; 2],
     count: u64,
     rows: u64,
@@ -28,7 +28,7 @@ impl Matrices {
         indptr: Indices,
         indices: Indices,
     ) -> Result<Matrices> {
-        let of = match attributes.get(COMPRESSED) {
+        let compressed = match attributes.get(COMPRESSED) {
             Some(Value::Text(side)) if side == "rows" => Compressed::Rows,
             Some(Value::Text(side)) if side == "columns" => Compressed::Columns,
             _ => {
@@ -62,7 +62,7 @@ impl Matrices {
             return Err(ATTRIBUTE.broken(message));
         }
         let (count, inner) = (count_of(batch)?, count_of(inner)?);
-        let matrices = Matrices { of, block, count, rows, columns, inner, indptr, indices };
+        let matrices = Matrices { compressed, block, count, rows, columns, inner, indptr, indices };
         matrices.check()?;
         Ok(matrices)
     }
@@ -100,7 +100,7 @@ impl Matrices {
     fn blocks(&self) -> [u64; 2] {
         let [height, width] = self.block;
         let (rows, columns) = (self.rows / height, self.columns / width);
-        match self.of {
+        match self.compressed {
             Compressed::Rows => [rows, columns],
             Compressed::Columns => [columns, rows],
         }
@@ -119,7 +119,7 @@ impl Matrices {
     }
 
     /// Returns the entries that may overlap with `elements`, each with the row-major index of its first element.
-    pub(super) fn places(&self, elements: &Range<u64>) -> impl Iterator<Item = (u64, u64)> {
+    pub(super) fn flat_indices(&self, elements: &Range<u64>) -> impl Iterator<Item = (u64, u64)> {
         let [height, width] = self.block;
         let [outer, _] = self.blocks();
         let row = self.columns.wrapping_mul(self.inner);
@@ -133,7 +133,7 @@ impl Matrices {
         };
         those(matrix, 0, self.count).flat_map(move |number| {
             let first = number.wrapping_mul(matrix);
-            let lines = match self.of {
+            let lines = match self.compressed {
                 Compressed::Rows => those(row.wrapping_mul(height), first, outer),
                 Compressed::Columns => 0..outer,
             };
@@ -148,7 +148,7 @@ impl Matrices {
                 entries.map(move |entry| {
                     let entry = number.wrapping_mul(own).wrapping_add(entry);
                     let other = self.indices.get(entry as usize).unwrap_or(0);
-                    let (down, across) = match self.of {
+                    let (down, across) = match self.compressed {
                         Compressed::Rows => (line, other),
                         Compressed::Columns => (other, line),
                     };

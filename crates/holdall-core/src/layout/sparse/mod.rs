@@ -120,16 +120,16 @@ fn stored_of(dense: &Dense) -> Result<(Vec<u64>, Dense)> {
         return Err(LENGTH
             .broken(format!("{len} bytes do not match shape {shape:?} of {width}-byte values")));
     }
-    let (mut places, mut values) = (Vec::new(), Vec::new());
-    for (place, value) in (0u64..).zip(bytes.chunks_exact(width)) {
+    let (mut flat_indices, mut values) = (Vec::new(), Vec::new());
+    for (flat_index, value) in (0u64..).zip(bytes.chunks_exact(width)) {
         // A negative zero has its sign bit set.
         if value.iter().any(|b| *b != 0) {
-            places.push(place);
+            flat_indices.push(flat_index);
             values.extend_from_slice(value);
         }
     }
-    let shape = vec![places.len() as u64];
-    Ok((places, Dense::new(dense.dtype(), dense.logical_type().cloned(), shape, values)))
+    let shape = vec![flat_indices.len() as u64];
+    Ok((flat_indices, Dense::new(dense.dtype(), dense.logical_type().cloned(), shape, values)))
 }
 
 /// Returns zeros for every element of `shape`.
@@ -160,16 +160,16 @@ fn split_packed(bytes: &Bytes, at: Option<u64>) -> Result<(Bytes, Bytes)> {
     }
 }
 
-/// Returns the dense tensor of sparse values. `places` are the row-major indices of the values.
+/// Returns the dense tensor of sparse values. `flat_indices` are the row-major indices of the values.
 fn scatter(
     shape: &[u64],
     values: &Dense,
     limits: &Limits,
-    places: impl Iterator<Item = u64>,
+    flat_indices: impl Iterator<Item = u64>,
 ) -> Result<Dense> {
     let width = value_width(values.dtype(), values.logical_type())?;
     let mut out = zeros(shape, width, limits)?;
-    let all = values.bytes().chunks_exact(width).zip(places);
+    let all = values.bytes().chunks_exact(width).zip(flat_indices);
     scatter_into(values, width, 0, &mut out, all)?;
     let logical = values.logical_type().cloned();
     Ok(Dense::new(values.dtype(), logical, shape, out))
@@ -184,13 +184,13 @@ fn scatter_into<'v>(
     out: &mut [u8],
     all: impl Iterator<Item = (&'v [u8], u64)>,
 ) -> Result<()> {
-    for (value, place) in all {
+    for (value, flat_index) in all {
         // Places are inside the shape, because the indices were checked.
-        let cell = place
+        let cell = flat_index
             .checked_sub(first)
-            .and_then(|place| usize::try_from(place).ok()?.checked_mul(width))
+            .and_then(|flat_index| usize::try_from(flat_index).ok()?.checked_mul(width))
             .and_then(|start| out.get_mut(start..start.checked_add(width)?))
-            .ok_or_else(|| LENGTH.broken(format!("element {place} is out of range")))?;
+            .ok_or_else(|| LENGTH.broken(format!("element {flat_index} is out of range")))?;
         if cell.iter().all(|b| *b == 0) {
             cell.copy_from_slice(value);
         } else {

@@ -61,8 +61,8 @@ pub enum Compressed {
 }
 
 /// Returns the attributes of a tensor of layout `sparse_blocks`.
-pub fn blocks(of: Compressed, block: [u64; 2], batch: u64) -> Attributes {
-    let side = match of {
+pub fn blocks(compressed: Compressed, block: [u64; 2], batch: u64) -> Attributes {
+    let side = match compressed {
         Compressed::Rows => "rows",
         Compressed::Columns => "columns",
     };
@@ -93,16 +93,17 @@ impl Tiles {
         get: impl Fn(&Role) -> Result<Bytes>,
         limits: &Limits,
     ) -> Result<Tiles> {
-        let of = |role: Role| component(info, &get, role);
+        let get_component = |role: Role| component(info, &get, role);
         let (shape, attributes) = (info.shape(), info.attributes());
         match info.layout() {
             Layout::SparseBlocks => {
-                let (indptr, indices) = (of(Role::Indptr)?, of(Role::Indices)?);
-                let values = of(Role::Values)?;
+                let (indptr, indices) =
+                    (get_component(Role::Indptr)?, get_component(Role::Indices)?);
+                let values = get_component(Role::Values)?;
                 Tiles::in_blocks(shape, attributes, indptr, indices, values, limits)
             }
             Layout::SparseHybrid => {
-                let (coords, values) = (of(Role::Coords)?, of(Role::Values)?);
+                let (coords, values) = (get_component(Role::Coords)?, get_component(Role::Values)?);
                 Tiles::at_coords(shape, attributes, coords, values, limits)
             }
             _ => Err(wrong_layout(info, "blocks or arrays at coordinates")),
@@ -225,12 +226,12 @@ impl Tiles {
             return Ok(());
         }
         let bytes = self.values.bytes();
-        let put = |(entry, place): (u64, u64)| {
+        let put = |(entry, flat_index): (u64, u64)| {
             // Earlier runs end before the elements.
-            let first = elements.start.saturating_sub(place) / step.max(1);
+            let first = elements.start.saturating_sub(flat_index) / step.max(1);
             for number in first..runs {
                 // Does not wrap if the number of elements was found to fit.
-                let start = place.wrapping_add(number.wrapping_mul(step));
+                let start = flat_index.wrapping_add(number.wrapping_mul(step));
                 if start >= elements.end {
                     break;
                 }
@@ -249,10 +250,11 @@ impl Tiles {
         };
         match &self.entries {
             Entries::Coords(coords) => {
-                let places = coords.places().map(|place| place.wrapping_mul(run));
-                (0..).zip(places).try_for_each(put)
+                let flat_indices =
+                    coords.flat_indices().map(|flat_index| flat_index.wrapping_mul(run));
+                (0..).zip(flat_indices).try_for_each(put)
             }
-            Entries::Blocks(matrices) => matrices.places(&elements).try_for_each(put),
+            Entries::Blocks(matrices) => matrices.flat_indices(&elements).try_for_each(put),
         }
     }
 }

@@ -57,12 +57,12 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Returns [`ITEM_KIND`], [`UTF8`], [`RESERVED`] or [`TRUNCATED`].
-    pub fn any_text(&mut self, place: &'static str) -> Result<Cow<'a, str>> {
+    pub fn any_text(&mut self, context: &'static str) -> Result<Cow<'a, str>> {
         let start = self.offset();
         let mut ahead = self.clone();
         let head = ahead.head()?;
         if (head.major, head.info) != (TEXT, INDEFINITE) {
-            return self.text(place).map(Cow::Borrowed);
+            return self.text(context).map(Cow::Borrowed);
         }
         *self = ahead;
         let mut bytes = Vec::new();

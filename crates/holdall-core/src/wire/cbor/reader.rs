@@ -21,7 +21,7 @@ const BREAK_BYTE: u8 = 0xff;
 /// Reads CBOR items from a slice.
 ///
 /// The typed reads ([`Reader::text`], [`Reader::u64`], [`Reader::array`], [`Reader::map`]) are for a format's own
-/// structure: `place` names the item in errors. Attribute values are read with [`Reader::value`] and
+/// structure: `context` names the item in errors. Attribute values are read with [`Reader::value`] and
 /// [`Reader::attributes`].
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Creates a reader of `bytes` that were computed from the bytes `made_from` of the file, to which errors refer.
-    pub fn of_copy(bytes: &'a [u8], made_from: Range<u64>, limits: &Limits) -> Reader<'a> {
+    pub fn from_copy(bytes: &'a [u8], made_from: Range<u64>, limits: &Limits) -> Reader<'a> {
         Reader { made_from: Some(made_from.clone()), ..Reader::new(bytes, made_from.start, limits) }
     }
 
@@ -102,9 +102,9 @@ impl<'a> Reader<'a> {
     /// Returns [`ITEM_KIND`] if the next item is not text, [`UTF8`] if it is not UTF-8, and [`TRUNCATED`] if the bytes
     /// end inside it.
     #[inline]
-    pub fn text(&mut self, place: &'static str) -> Result<&'a str> {
+    pub fn text(&mut self, context: &'static str) -> Result<&'a str> {
         let start = self.offset();
-        let bytes = self.name(place)?;
+        let bytes = self.name(context)?;
         self.utf8(bytes, start)
     }
 
@@ -114,12 +114,11 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// Returns [`ITEM_KIND`] if the next item is not text, and [`TRUNCATED`] if the bytes end inside it.
     #[inline(always)]
-    pub fn name(&mut self, place: &'static str) -> Result<&'a [u8]> {
+    pub fn name(&mut self, context: &'static str) -> Result<&'a [u8]> {
         match self.cursor.small_string(TEXT << 5) {
             Some(bytes) => Ok(bytes),
-            None => {
-                self.long_text(|reader, head, start| reader.unexpected("text", place, head, start))
-            }
+            None => self
+                .long_text(|reader, head, start| reader.unexpected("text", context, head, start)),
         }
     }
 
@@ -128,12 +127,13 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// Returns [`KEY`] if the next item is not text, and [`TRUNCATED`] if the bytes end inside it.
     #[inline(always)]
-    pub fn key(&mut self, place: &'static str) -> Result<&'a [u8]> {
+    pub fn key(&mut self, context: &'static str) -> Result<&'a [u8]> {
         match self.cursor.small_string(TEXT << 5) {
             Some(bytes) => Ok(bytes),
             None => self.long_text(|reader, head, start| {
                 let found = found(head);
-                KEY.broken(format!("a key of {place} is {found}, not text")).at(reader.since(start))
+                KEY.broken(format!("a key of {context} is {found}, not text"))
+                    .at(reader.since(start))
             }),
         }
     }
@@ -168,18 +168,18 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// Returns [`ITEM_KIND`] if the next item is not an unsigned integer, and [`TRUNCATED`] if the bytes end inside it.
     #[inline(always)]
-    pub fn u64(&mut self, place: &'static str) -> Result<u64> {
+    pub fn u64(&mut self, context: &'static str) -> Result<u64> {
         match self.cursor.small(UNSIGNED << 5) {
             Some(n) => Ok(n.into()),
-            None => self.large_u64(place),
+            None => self.large_u64(context),
         }
     }
 
-    fn large_u64(&mut self, place: &'static str) -> Result<u64> {
+    fn large_u64(&mut self, context: &'static str) -> Result<u64> {
         let start = self.offset();
         let head = self.head()?;
         if head.major != UNSIGNED {
-            return Err(self.unexpected("an unsigned integer", place, head, start));
+            return Err(self.unexpected("an unsigned integer", context, head, start));
         }
         Ok(head.arg)
     }
@@ -190,8 +190,8 @@ impl<'a> Reader<'a> {
     /// Returns [`ITEM_KIND`] if the next item is not an array, [`COUNT`] if it has more items than bytes left,
     /// [`DEPTH`] if it is nested too deeply, and [`TRUNCATED`] if the bytes end inside it.
     #[inline(always)]
-    pub fn array(&mut self, place: &'static str) -> Result<Items> {
-        self.container(ARRAY, place)
+    pub fn array(&mut self, context: &'static str) -> Result<Items> {
+        self.container(ARRAY, context)
     }
 
     /// Reads the start of a map. Each of its [`Items`] is a key and a value.
@@ -199,12 +199,12 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// Returns the errors of [`Reader::array`], for a map.
     #[inline(always)]
-    pub fn map(&mut self, place: &'static str) -> Result<Items> {
-        self.container(MAP, place)
+    pub fn map(&mut self, context: &'static str) -> Result<Items> {
+        self.container(MAP, context)
     }
 
     #[inline(always)]
-    fn container(&mut self, major: u8, place: &'static str) -> Result<Items> {
+    fn container(&mut self, major: u8, context: &'static str) -> Result<Items> {
         let before = self.cursor.clone();
         if let Some(count) = self.cursor.small(major << 5) {
             let least = if major == MAP { count.wrapping_mul(2) } else { count };
@@ -214,15 +214,15 @@ impl<'a> Reader<'a> {
             }
             self.cursor = before;
         }
-        self.large_container(major, place)
+        self.large_container(major, context)
     }
 
-    fn large_container(&mut self, major: u8, place: &'static str) -> Result<Items> {
+    fn large_container(&mut self, major: u8, context: &'static str) -> Result<Items> {
         let start = self.offset();
         let head = self.head()?;
         if head.major != major {
             let wanted = if major == MAP { "a map" } else { "an array" };
-            return Err(self.unexpected(wanted, place, head, start));
+            return Err(self.unexpected(wanted, context, head, start));
         }
         self.open(head, start)
     }
@@ -470,16 +470,18 @@ impl<'a> Reader<'a> {
     }
 
     #[cold]
-    fn unexpected(&self, wanted: &str, place: &str, head: Head, start: u64) -> Error {
+    fn unexpected(&self, wanted: &str, context: &str, head: Head, start: u64) -> Error {
         let range = self.since(start);
         match (head.major, head.info) {
             (7, INDEFINITE) => self.stray_break(start),
             (TAG, _) => {
                 let tag = head.arg;
-                ITEM_KIND.broken(format!("expected {wanted} at {place}, found tag {tag}")).at(range)
+                ITEM_KIND
+                    .broken(format!("expected {wanted} at {context}, found tag {tag}"))
+                    .at(range)
             }
             _ => ITEM_KIND
-                .broken(format!("expected {wanted} at {place}, found {}", found(head)))
+                .broken(format!("expected {wanted} at {context}, found {}", found(head)))
                 .at(range),
         }
     }

@@ -14,16 +14,16 @@ impl Reader<'_> {
     /// # Errors
     /// Returns [`ITEM_KIND`] if the next item is not a map, [`KEY`] if a key is not text, [`DUPLICATE_KEY`] if a key
     /// occurs twice, and the errors of [`Reader::value`].
-    pub fn attributes(&mut self, place: &'static str) -> Result<Attributes> {
+    pub fn attributes(&mut self, context: &'static str) -> Result<Attributes> {
         let mut attributes = Attributes::new();
         if self.null() {
             return Ok(attributes);
         }
         let start = self.offset();
-        let mut items = self.map(place)?;
+        let mut items = self.map(context)?;
         while self.more(&mut items)? {
             let at = self.offset();
-            let key = self.key(place)?;
+            let key = self.key(context)?;
             let key = self.utf8(key, at)?;
             self.count_value()?;
             attributes.push(key, self.value()?);
@@ -31,7 +31,7 @@ impl Reader<'_> {
         let mut keys: Vec<&str> = attributes.iter().map(|(key, _)| key).collect();
         if has_duplicates(&mut keys) {
             return Err(DUPLICATE_KEY
-                .broken(format!("{place} has the same key twice"))
+                .broken(format!("{context} has the same key twice"))
                 .at(self.since(start)));
         }
         Ok(attributes)

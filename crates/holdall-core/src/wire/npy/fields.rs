@@ -36,7 +36,7 @@ pub struct Field {
     /// The offset in bytes from the start of the record.
     pub at: u64,
     /// The type of one element.
-    pub of: FieldType,
+    pub ty: FieldType,
     /// The dimensions; empty for a single element.
     pub shape: Vec<u64>,
     /// The names of the values of an enumeration; empty for other elements.
@@ -84,23 +84,23 @@ impl FieldType {
 
 impl Fields {
     /// Creates the fields that a header describes. Unnamed opaque fields are padding.
-    pub(super) fn new(said: Vec<FieldDescr<'_>>) -> Result<Fields> {
+    pub(super) fn new(descrs: Vec<FieldDescr<'_>>) -> Result<Fields> {
         let (mut fields, mut size) = (Vec::new(), 0u64);
-        for FieldDescr { title, name, of, shape } in said {
+        for FieldDescr { title, name, ty, shape } in descrs {
             let named = |e: Error| e.within(format!("the field `{}`", name.shown()));
-            let of = match of {
+            let ty = match ty {
                 Descr::Name(descr) => any_element(&descr).map(FieldType::Element).map_err(named)?,
-                Descr::Fields(said) => FieldType::Fields(Fields::new(said).map_err(named)?),
+                Descr::Fields(descrs) => FieldType::Fields(Fields::new(descrs).map_err(named)?),
             };
             let (name, title) = (name.into(), title.map(String::from));
-            let field = Field { name, title, at: size, of, shape, names: Vec::new() };
+            let field = Field { name, title, at: size, ty, shape, names: Vec::new() };
             size = field.end()?;
-            let is_padding = matches!(&field.of, FieldType::Element(e) if is_opaque(e));
+            let is_padding = matches!(&field.ty, FieldType::Element(e) if is_opaque(e));
             if !(field.name.is_empty() && is_padding) {
                 fields.push(field);
             }
         }
-        Fields::placed(fields, size)
+        Fields::with_offsets(fields, size)
     }
 
     /// Creates the type of records of `size` bytes with these fields.
@@ -108,9 +108,9 @@ impl Fields {
     /// # Errors
     /// Returns [`FIELDS`] if a field has no name, a name that occurs twice, or bytes outside the record or inside
     /// another field; [`HEADER`] if a field has too many dimensions; and [`DTYPE`] if no field has any bytes.
-    pub fn placed(fields: Vec<Field>, size: u64) -> Result<Fields> {
+    pub fn with_offsets(fields: Vec<Field>, size: u64) -> Result<Fields> {
         let mut names = HashSet::default();
-        let mut places = Vec::new();
+        let mut ranges = Vec::new();
         for field in &fields {
             if field.name.is_empty() {
                 return Err(FIELDS.broken(format!("the field at byte {} has no name", field.at)));
@@ -127,12 +127,12 @@ impl Fields {
                 return Err(FIELDS.broken(message));
             }
             if end > field.at {
-                places.push((field.at, end));
+                ranges.push((field.at, end));
             }
         }
-        sort(&mut places);
-        let next = places.iter().skip(1);
-        if let Some((_, (at, _))) = places.iter().zip(next).find(|((_, end), (at, _))| end > at) {
+        sort(&mut ranges);
+        let next = ranges.iter().skip(1);
+        if let Some((_, (at, _))) = ranges.iter().zip(next).find(|((_, end), (at, _))| end > at) {
             return Err(FIELDS.broken(format!("the field at byte {at} begins inside another")));
         }
         let fields = Fields { fields, size };
@@ -160,7 +160,7 @@ impl Fields {
 
     /// Returns `true` if no number is big-endian.
     pub fn is_little_endian(&self) -> bool {
-        self.fields.iter().all(|field| match &field.of {
+        self.fields.iter().all(|field| match &field.ty {
             FieldType::Element(element) => element.byte_order == ByteOrder::Little,
             FieldType::Fields(fields) => fields.is_little_endian(),
             FieldType::Entry(_) => true,
@@ -175,20 +175,20 @@ impl Fields {
 
     /// Returns `true` if these steps copy a record unchanged.
     fn is_as_stored(&self, steps: &[Step]) -> bool {
-        *steps == [Step::Run { from: 0, len: self.size, turn: 1 }]
+        *steps == [Step::Run { from: 0, len: self.size, swap_width: 1 }]
     }
 
     fn steps(&self) -> Vec<Step> {
         let mut out: Vec<Step> = Vec::new();
-        for Field { at, of, shape, .. } in &self.fields {
+        for Field { at, ty, shape, .. } in &self.fields {
             let count = element_count(shape).unwrap_or(0);
-            let every = of.size().unwrap_or(0);
-            let len = every.saturating_mul(count);
+            let stride = ty.size().unwrap_or(0);
+            let len = stride.saturating_mul(count);
             if len == 0 {
                 continue;
             }
-            let run = |turn| Step::Run { from: *at, len, turn };
-            let next = match of {
+            let run = |swap_width| Step::Run { from: *at, len, swap_width };
+            let next = match ty {
                 FieldType::Element(e) if e.byte_order == ByteOrder::Big => {
                     // At most 8.
                     run(u32::try_from(e.dtype.width()).unwrap_or(1))
@@ -196,13 +196,13 @@ impl Fields {
                 FieldType::Element(_) | FieldType::Entry(_) => run(1),
                 FieldType::Fields(fields) => match fields.steps() {
                     steps if fields.is_as_stored(&steps) => run(1),
-                    steps => Step::Each { from: *at, count, every, steps },
+                    steps => Step::Each { from: *at, count, stride, steps },
                 },
             };
             match (out.last_mut(), next) {
                 (
-                    Some(Step::Run { from, len, turn: 1 }),
-                    Step::Run { from: next, len: more, turn: 1 },
+                    Some(Step::Run { from, len, swap_width: 1 }),
+                    Step::Run { from: next, len: more, swap_width: 1 },
                 ) if from.saturating_add(*len) == next => *len = len.saturating_add(more),
                 (_, next) => out.push(next),
             }
@@ -246,11 +246,11 @@ impl Fields {
 impl Field {
     /// Returns the number of nodes of the schema.
     pub fn nodes(&self) -> u64 {
-        let below = match &self.of {
+        let below = match &self.ty {
             FieldType::Element(_) => 2,
             FieldType::Fields(fields) => fields.nodes(),
             FieldType::Entry(EntryType::Text | EntryType::Bytes) => 2,
-            FieldType::Entry(EntryType::Array(of)) => of.nodes().saturating_add(2),
+            FieldType::Entry(EntryType::Array(inner)) => inner.nodes().saturating_add(2),
         };
         let names = self.names.len() as u64;
         below.saturating_add(self.shape.len() as u64).saturating_add(names)
@@ -271,7 +271,7 @@ impl Field {
             return Err(named(HEADER.broken(message)));
         }
         // A zero in a dimension after the first makes elements of no bytes.
-        let inner = match &self.of {
+        let inner = match &self.ty {
             FieldType::Element(element) => element.inner,
             FieldType::Fields(_) | FieldType::Entry(_) => None,
         };
@@ -280,7 +280,7 @@ impl Field {
             return Err(named(DTYPE.broken(message).with_hint(NO_BYTES)));
         }
         let count = element_count(&self.shape);
-        let len = self.of.size().zip(count).and_then(|(of, n)| of.checked_mul(n));
+        let len = self.ty.size().zip(count).and_then(|(width, n)| width.checked_mul(n));
         let end = len.and_then(|len| self.at.checked_add(len)).filter(|end| *end < 1 << 63);
         end.ok_or_else(|| named(FIELDS.broken("records exceed 2^63 bytes")))
     }
@@ -293,7 +293,7 @@ impl Field {
         let of_array = !self.shape.is_empty();
         let title = self.title.as_deref();
         let own = title.filter(|_| !of_array);
-        match &self.of {
+        match &self.ty {
             FieldType::Fields(fields) => fields.write_kind(own, out),
             FieldType::Element(element) => write_element(element, &self.names, own, out),
             FieldType::Entry(entry) => write_entry(entry, own, out),
@@ -397,9 +397,9 @@ fn write_entry(entry: &EntryType, title: Option<&str>, out: &mut String) {
             out.push_str("{\"TypeDef:Bytes\":true,\"contentEncoding\":\"base64\"");
             "string"
         }
-        EntryType::Array(of) => {
+        EntryType::Array(inner) => {
             out.push_str(ARRAY);
-            of.write_kind(out);
+            inner.write_kind(out);
             "array"
         }
     };

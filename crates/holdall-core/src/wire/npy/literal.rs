@@ -24,7 +24,7 @@ pub(super) enum Descr<'a> {
 pub(super) struct FieldDescr<'a> {
     pub(super) title: Option<Cow<'a, str>>,
     pub(super) name: Cow<'a, str>,
-    pub(super) of: Descr<'a>,
+    pub(super) ty: Descr<'a>,
     pub(super) shape: Vec<u64>,
 }
 
@@ -136,7 +136,7 @@ impl<'a> Literal<'a> {
             (None, self.string()?)
         };
         self.expect(",")?;
-        let of = self.descr_in(depth.saturating_add(1))?;
+        let ty = self.descr_in(depth.saturating_add(1))?;
         let mut shape = Vec::new();
         if self.accept(",") && !self.is_next(')') {
             shape = match self.is_next('(') {
@@ -146,7 +146,7 @@ impl<'a> Literal<'a> {
             self.accept(",");
         }
         self.expect(")")?;
-        Ok(FieldDescr { title, name, of, shape })
+        Ok(FieldDescr { title, name, ty, shape })
     }
 
     pub(super) fn bool(&mut self) -> Result<bool> {

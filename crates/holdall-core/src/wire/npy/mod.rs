@@ -329,7 +329,7 @@ impl<'a> Stated<'a> {
         let Stated { descr, fortran_order, mut shape } = self;
         let (element, fields) = match descr {
             Descr::Name(name) => (any_element(&name)?, None),
-            Descr::Fields(said) => (Element::BYTE, Some(Fields::new(said)?)),
+            Descr::Fields(descrs) => (Element::BYTE, Some(Fields::new(descrs)?)),
         };
         let Element { dtype, logical_type, byte_order, descr, inner } = element;
         shape.extend(inner);

@@ -57,10 +57,10 @@ pub fn integer(line: &[u8]) -> Option<Node> {
     // Words of 32 bits, lowest first.
     let mut words: Vec<u32> = Vec::new();
     for part in digits.chunks(DIGITS) {
-        let of = |(factor, n): (u64, u64), digit: &u8| {
+        let add_digit = |(factor, n): (u64, u64), digit: &u8| {
             (factor.wrapping_mul(10), n.wrapping_mul(10).wrapping_add((digit & 15).into()))
         };
-        let (factor, mut carried) = part.iter().fold((1, 0), of);
+        let (factor, mut carried) = part.iter().fold((1, 0), add_digit);
         for word in &mut words {
             carried = u64::from(*word).wrapping_mul(factor).wrapping_add(carried);
             *word = low(carried);
@@ -111,7 +111,7 @@ pub fn unicode(line: &[u8]) -> (String, bool) {
             _ => continue,
         };
         let after = after.get(1..).unwrap_or_default();
-        match after.split_at_checked(digits).and_then(|(hex, rest)| Some((of_hex(hex)?, rest))) {
+        match after.split_at_checked(digits).and_then(|(hex, rest)| Some((from_hex(hex)?, rest))) {
             Some((c, left)) => {
                 out.pop();
                 out.push(c);
@@ -177,7 +177,7 @@ pub fn string(line: &[u8]) -> (Vec<u8>, bool) {
     (out, is_sound)
 }
 
-fn of_hex(digits: &[u8]) -> Option<char> {
+fn from_hex(digits: &[u8]) -> Option<char> {
     char::from_u32(number_of(digits)?)
 }
 
@@ -213,17 +213,17 @@ mod tests {
 
     #[test]
     fn texts_are_those_of_python() {
-        let of = |line: &[u8]| unicode(line);
-        assert_eq!(of(b"a\\u000ab\xe9\\U0001f600"), ("a\nb\u{e9}\u{1f600}".into(), true));
-        assert_eq!(of(b"\\\\u0041\\x\\"), ("\\\\u0041\\x\\".into(), true));
+        let parse = |line: &[u8]| unicode(line);
+        assert_eq!(parse(b"a\\u000ab\xe9\\U0001f600"), ("a\nb\u{e9}\u{1f600}".into(), true));
+        assert_eq!(parse(b"\\\\u0041\\x\\"), ("\\\\u0041\\x\\".into(), true));
         for wrong in [&b"\\ud800"[..], b"\\u00", b"\\u+041"] {
-            assert!(!of(wrong).1);
+            assert!(!parse(wrong).1);
         }
-        let of = |line: &[u8]| string(line);
+        let parse = |line: &[u8]| string(line);
         let all = b"'it\\'s \\\"\\x00\\xff\\101\\400\\n\\q\\\\'";
-        assert_eq!(of(all), (b"it's \"\0\xffA\0\n\\q\\".to_vec(), true));
+        assert_eq!(parse(all), (b"it's \"\0\xffA\0\n\\q\\".to_vec(), true));
         for wrong in [&b"a"[..], b"'a", b"'\\x1'", b"'a\\'"] {
-            assert!(!of(wrong).1, "{}", wrong.escape_ascii());
+            assert!(!parse(wrong).1, "{}", wrong.escape_ascii());
         }
     }
 }

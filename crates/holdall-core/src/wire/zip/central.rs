@@ -52,14 +52,14 @@ struct Record<'a> {
 /// # Errors
 /// Returns an error if the record is malformed.
 pub(super) fn read(cursor: &mut Cursor<'_>, directory: &mut Directory) -> Result<()> {
-    let start = directory.place.start.saturating_add(cursor.position());
+    let start = directory.range.start.saturating_add(cursor.position());
     let at = |e: Error, cursor: &Cursor<'_>| {
-        e.at(start..directory.place.start.saturating_add(cursor.position()))
+        e.at(start..directory.range.start.saturating_add(cursor.position()))
     };
     let Some(record) = fields(cursor) else {
         let message =
             format!("entry {} is not a complete record of a directory", directory.rows.len());
-        return Err(DIRECTORY.broken(message).at(start..directory.place.end));
+        return Err(DIRECTORY.broken(message).at(start..directory.range.end));
     };
     match row(&record) {
         Ok((name, mut row)) => {
@@ -134,7 +134,7 @@ fn row<'a>(r: &Record<'a>) -> Result<(&'a str, Row)> {
         return Err(in_entry(MULTI_DISK.broken("the entry is on another disk")));
     }
     let is_short = method == Method::Stored && decoded_len != stored_len;
-    if is_short || decoded_len > method.encoding().most_decoded(stored_len) {
+    if is_short || decoded_len > method.encoding().max_decoded_len(stored_len) {
         let message = format!("{stored_len} bytes ({method}) cannot decode to {decoded_len}");
         return Err(in_entry(LENGTH.broken(message)));
     }

@@ -25,8 +25,8 @@ pub(super) fn check(entry: Entry<'_>, at: u64, window: &Window) -> Result<(), St
     if !is_promised(entry) {
         return Ok(());
     }
-    let place = at..at.saturating_add(LONGEST).min(entry.row.room_end);
-    let found = window.bytes(place.clone())?;
+    let range = at..at.saturating_add(LONGEST).min(entry.row.room_end);
+    let found = window.bytes(range.clone())?;
     let bare = found.strip_prefix(SIGNATURE).unwrap_or(&found);
     let row = entry.row;
     let wide = |lens: [u64; 2]| {
@@ -38,10 +38,10 @@ pub(super) fn check(entry: Entry<'_>, at: u64, window: &Window) -> Result<(), St
         Some([row.crc32.to_le_bytes(), stored?, decoded?].concat())
     };
     let lens = [row.stored_len, row.decoded_len];
-    let said = [Some(wide(lens)), narrow(lens)];
+    let encodings = [Some(wide(lens)), narrow(lens)];
     // A CRC-32 may happen to equal the signature.
     let fits = |text: &Vec<u8>| bare.starts_with(text) || found.starts_with(text);
-    if said.iter().flatten().any(fits) {
+    if encodings.iter().flatten().any(fits) {
         return Ok(());
     }
     let (name, [stored, decoded], crc) = (entry.name().shown(), lens, row.crc32);
@@ -49,5 +49,5 @@ pub(super) fn check(entry: Entry<'_>, at: u64, window: &Window) -> Result<(), St
         "entry `{name}`: the descriptor after its bytes does not match {crc:#010x}, {stored} and {decoded} bytes in the \
          directory"
     );
-    Err(DESCRIPTOR.broken(message).at(place).into())
+    Err(DESCRIPTOR.broken(message).at(range).into())
 }

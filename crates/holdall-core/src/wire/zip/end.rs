@@ -50,7 +50,7 @@ const ENTRY_MIN: u64 = 46;
 /// [`DIRECTORY_LEN`] or [`TOO_MANY_ENTRIES`] if the directory exceeds a limit.
 pub(super) fn find(window: &Window, limits: &Limits) -> Result<End, Stop> {
     let (at, record) = find_record(window)?;
-    let place = at..at.saturating_add(LEN);
+    let range = at..at.saturating_add(LEN);
     let counts = read_counts(&record).ok_or_else(|| missing(window))?;
     let (counts, end) = match locator(window, at)? {
         Some(locator) => zip64(window, &counts, locator, at)?,
@@ -61,14 +61,14 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<End, Stop> {
             "the zip is disk {} of a set, with {} of {} entries",
             counts.disk, counts.here, counts.total
         );
-        return Err(MULTI_DISK.broken(message).at(place).into());
+        return Err(MULTI_DISK.broken(message).at(range).into());
     }
     if counts.offset.checked_add(counts.len) != Some(end) {
         let message = format!(
             "the end record states a directory of {} bytes at byte {}, but the end records start at {end}",
             counts.len, counts.offset
         );
-        let e = DIRECTORY.broken(message).at(place);
+        let e = DIRECTORY.broken(message).at(range);
         return Err(e
             .with_hint("if bytes were put before the zip, cut them off, or have a zip tool adjust its offsets")
             .into());
@@ -78,10 +78,10 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<End, Stop> {
             "a directory of {} bytes is too short for {} entries",
             counts.len, counts.total
         );
-        return Err(DIRECTORY.broken(message).at(place).into());
+        return Err(DIRECTORY.broken(message).at(range).into());
     }
     let over = |rule: &'static Rule, what: &str, found: u64, most: u64| -> Stop {
-        rule.broken(format!("{found} {what} exceed the limit of {most}")).at(place.clone()).into()
+        rule.broken(format!("{found} {what} exceed the limit of {most}")).at(range.clone()).into()
     };
     if counts.len > limits.header_len {
         return Err(over(&DIRECTORY_LEN, "bytes of directory", counts.len, limits.header_len));
@@ -106,8 +106,8 @@ fn find_record(window: &Window) -> Result<(u64, bytes::Bytes), Stop> {
     let tail = window.tail(LEN.saturating_add(COMMENT_MAX))?;
     let start = window.len().saturating_sub(tail.len() as u64);
     let searched = tail.len().saturating_sub(RECORD).saturating_add(SIGNATURE.len());
-    let places = tail.get(..searched).debug_unwrap().windows(SIGNATURE.len());
-    let Some(at) = { places }.rposition(|four| four == SIGNATURE) else {
+    let windows = tail.get(..searched).debug_unwrap().windows(SIGNATURE.len());
+    let Some(at) = { windows }.rposition(|four| four == SIGNATURE) else {
         return Err(missing(window).into());
     };
     let record = tail.slice(at..at.saturating_add(RECORD));

@@ -39,11 +39,11 @@ pub(super) fn likely_whole(entry: Entry<'_>) -> Range<u64> {
 pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop> {
     let row = entry.row;
     let bytes = window.bytes(likely(entry))?;
-    let place = row.header..row.header.saturating_add(LEN);
+    let range = row.header..row.header.saturating_add(LEN);
     let name = entry.name();
     let differs = |what: String| -> Stop {
         let message = format!("entry `{}`: {what}", name.shown());
-        LOCAL_HEADER.broken(message).at(place.clone()).into()
+        LOCAL_HEADER.broken(message).at(range.clone()).into()
     };
     let Some(header) = Header::read(&bytes) else {
         return Err(differs("no local header at its offset".into()));
@@ -69,7 +69,7 @@ pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop
             data.end,
             row.room_end
         );
-        return Err(OVERLAP.broken(message).at(place).into());
+        return Err(OVERLAP.broken(message).at(range).into());
     }
     // All of it is inside the room of the entry, and so inside the file.
     let bytes = window.bytes(row.header..data_at)?;
@@ -86,16 +86,16 @@ pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop
     }
     let (decoded_len, stored_len) = header.lens(extra)?;
     let deferred = row.flags & flags::DEFERRED != 0;
-    let agrees = |found: u64, said: u64| found == said || (deferred && found == 0);
+    let agrees = |found: u64, listed: u64| found == listed || (deferred && found == 0);
     let pairs = [
         ("stored length", stored_len, row.stored_len),
         ("decoded length", decoded_len, row.decoded_len),
         ("CRC-32", header.crc32.into(), row.crc32.into()),
     ];
-    for (what, found, said) in pairs {
-        if !agrees(found, said) {
+    for (what, found, listed) in pairs {
+        if !agrees(found, listed) {
             return Err(differs(format!(
-                "{what} {found} in its header, but {said} in the directory"
+                "{what} {found} in its header, but {listed} in the directory"
             )));
         }
     }

@@ -115,7 +115,7 @@ pub struct Directory {
     /// The indices of entries in bytewise order of their names.
     by_name: Vec<u32>,
     /// The range of the directory in the file.
-    place: Range<u64>,
+    range: Range<u64>,
     sums: Sums,
 }
 
@@ -160,7 +160,7 @@ impl Directory {
 
     fn from_end(end: End, window: &Window) -> Result<Directory, Stop> {
         let bytes = window.bytes(end.directory.clone())?;
-        let mut directory = Directory { place: end.directory.clone(), ..Directory::default() };
+        let mut directory = Directory { range: end.directory.clone(), ..Directory::default() };
         // `end` compared the count with the bytes of the directory.
         directory.rows.reserve_exact(usize::try_from(end.count).debug_unwrap());
         let mut cursor = Cursor::new(&bytes);
@@ -189,7 +189,7 @@ impl Directory {
 
     /// Returns the range of the directory in the file. All entries are before it.
     pub fn range(&self) -> Range<u64> {
-        self.place.clone()
+        self.range.clone()
     }
 
     /// Returns the entry at index `at`, in the directory's order.
@@ -262,7 +262,7 @@ impl Directory {
             let name = self.name(a as usize);
             if name == self.name(b as usize) {
                 let message = format!("two entries are named `{}`", name.shown());
-                return Err(DUPLICATE_NAME.broken(message).at(self.place.clone()));
+                return Err(DUPLICATE_NAME.broken(message).at(self.range.clone()));
             }
         }
         self.by_name = by_name;
@@ -276,7 +276,7 @@ impl Directory {
         let mut by_place: Vec<u32> = (0..count).collect();
         // Fast if entries are in the directory's order, as usual.
         by_place.sort_by_key(|&at| header(at));
-        let mut room_end = self.place.start;
+        let mut room_end = self.range.start;
         for &at in by_place.iter().rev() {
             let name_len = self.name(at as usize).len() as u64;
             let Some(row) = self.rows.get_mut(at as usize) else { continue };
@@ -284,7 +284,7 @@ impl Directory {
             let least = local::LEN.saturating_add(name_len).saturating_add(row.stored_len);
             let end = row.header.saturating_add(least);
             if end > room_end {
-                let (start, is_last) = (row.header, room_end == self.place.start);
+                let (start, is_last) = (row.header, room_end == self.range.start);
                 let name = self.name(at as usize).shown();
                 let (rule, what) =
                     if is_last { (&BOUNDS, "directory") } else { (&OVERLAP, "next entry") };

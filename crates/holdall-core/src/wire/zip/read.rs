@@ -46,10 +46,10 @@ impl Directory {
         limits: &Limits,
     ) -> Result<Bytes, Stop> {
         let (name, len) = (entry.name().shown(), entry.decoded_len());
-        let place = self.data(entry, window)?;
-        let stored = window.bytes(place.clone())?;
+        let range = self.data(entry, window)?;
+        let stored = window.bytes(range.clone())?;
         // The descriptor is next to bytes that were fetched anyway.
-        descriptor::check(entry, place.end, window)?;
+        descriptor::check(entry, range.end, window)?;
         let content = match entry.method() {
             Method::Stored => stored,
             method => {
@@ -62,15 +62,15 @@ impl Directory {
                 out.resize(len, 0);
                 let done =
                     Decoder::new(limits).decode_into(method.encoding(), 1, &stored, &mut out);
-                done.map_err(|e| e.at(place.clone()))?;
+                done.map_err(|e| e.at(range.clone()))?;
                 out.into()
             }
         };
-        let (found, said) = (Crc32::of_zip(&content), entry.crc32());
-        if found != said && self.sums == Sums::Checked {
+        let (found, expected) = (Crc32::zip_crc32(&content), entry.crc32());
+        if found != expected && self.sums == Sums::Checked {
             let message =
-                format!("the CRC-32 of entry `{name}` is {found:#010x}, expected {said:#010x}");
-            return Err(CRC32.broken(message).at(place).into());
+                format!("the CRC-32 of entry `{name}` is {found:#010x}, expected {expected:#010x}");
+            return Err(CRC32.broken(message).at(range).into());
         }
         Ok(content)
     }
@@ -114,14 +114,14 @@ impl Directory {
     }
 }
 
-/// Calls `of` with each entry and returns the results, or all bytes that any of the calls needs.
+/// Calls `make` with each entry and returns the results, or all bytes that any of the calls needs.
 pub fn all<T>(
     entries: &[Entry<'_>],
-    of: impl Fn(Entry<'_>) -> Result<T, Stop>,
+    make: impl Fn(Entry<'_>) -> Result<T, Stop>,
 ) -> Result<Vec<T>, Stop> {
     let (mut out, mut missing) = (Vec::new(), Vec::new());
     for &entry in entries {
-        match of(entry) {
+        match make(entry) {
             Ok(found) => out.push(found),
             Err(Stop::Need(ranges)) => missing.extend(ranges),
             // Only returned if nothing before it is missing, so that the same error is returned first whatever was

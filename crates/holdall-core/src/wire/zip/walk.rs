@@ -74,7 +74,7 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
     let name = rest.take(header.name_len.into()).unwrap_or_default();
     let extra = rest.take(header.extra_len.into()).unwrap_or_default();
     let shown = name.escape_ascii().to_string();
-    let of = |what: &str| format!("entry `{}`: {what}", shown.as_str().shown());
+    let label = |what: &str| format!("entry `{}`: {what}", shown.as_str().shown());
     let is_deferred = header.flags & flags::DEFERRED != 0;
     let (len, stored_len) = match header.lens(extra) {
         _ if is_deferred => (0, 0),
@@ -85,25 +85,25 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
     let data = data_at..data_at.saturating_add(stored_len);
     if data.end > window.len() {
         let missing = data.end.saturating_sub(window.len());
-        return Ok(lost(&BOUNDS, of(&format!("its last {missing} bytes are missing")), None));
+        return Ok(lost(&BOUNDS, label(&format!("its last {missing} bytes are missing")), None));
     }
     let next = (!is_deferred).then_some(data.end);
     let is_ascii = name.is_ascii() || header.flags & flags::UTF8 != 0;
     let name = match std::str::from_utf8(name) {
         Ok(name) if !name.is_empty() && !name.contains('\0') && is_ascii => name.to_owned(),
-        _ => return Ok(lost(&NAME, of("its name is not text"), next)),
+        _ => return Ok(lost(&NAME, label("its name is not text"), next)),
     };
     if header.flags & (flags::ENCRYPTED | flags::STRONGLY | flags::MASKED) != 0 {
-        return Ok(lost(&ENCRYPTED, of("it is encrypted"), next));
+        return Ok(lost(&ENCRYPTED, label("it is encrypted"), next));
     }
     let Some(method) = Method::from_number(header.method) else {
         let what = format!("unsupported method {}", header.method);
-        return Ok(lost(&METHOD, of(&what), next));
+        return Ok(lost(&METHOD, label(&what), next));
     };
     let is_short = method == Method::Stored && len != stored_len;
-    if is_short || len > method.encoding().most_decoded(stored_len) {
+    if is_short || len > method.encoding().max_decoded_len(stored_len) {
         let what = format!("{stored_len} bytes ({method}) cannot decode to {len}");
-        return Ok(lost(&LENGTH, of(&what), next));
+        return Ok(lost(&LENGTH, label(&what), next));
     }
     let kind = if name.ends_with('/') { EntryKind::Folder } else { EntryKind::File };
     let crc = header.crc32;
@@ -188,14 +188,15 @@ pub fn guesses(bytes: &[u8]) -> impl Iterator<Item = LocalHeader> {
         let extra = cursor.take(header.extra_len.into())?;
         let start = at.checked_add(usize::try_from(cursor.position()).ok()?)?;
         let left = bytes.get(start..)?;
-        let said = header.lens(extra).ok().map(|(_, stored)| stored).filter(|len| *len > 0);
-        let said = said.and_then(|len| usize::try_from(len).ok()).filter(|len| *len <= left.len());
+        let stated_len = header.lens(extra).ok().map(|(_, stored)| stored).filter(|len| *len > 0);
+        let stated_len =
+            stated_len.and_then(|len| usize::try_from(len).ok()).filter(|len| *len <= left.len());
         let next = || memchr::memmem::find(left, b"PK").unwrap_or(left.len());
         let method = Method::from_number(header.method);
         let len = match method {
-            Some(Method::Stored) => said.unwrap_or_default().max(next()),
+            Some(Method::Stored) => stated_len.unwrap_or_default().max(next()),
             // A compressed stream marks its own end.
-            _ => said.unwrap_or(left.len()),
+            _ => stated_len.unwrap_or(left.len()),
         };
         Some(LocalHeader { name, method, data: start..start.checked_add(len)? })
     })

@@ -263,7 +263,7 @@ impl<'a> Machine<'a> {
             (b'X' | 0x8c | 0x8d, Argument::Bytes(bytes)) => {
                 // Surrogates, which begin with this byte, are accepted.
                 if std::str::from_utf8(bytes).is_err() && memchr::memchr(0xed, bytes).is_none() {
-                    return Err(self.raises("a text is not UTF-8"));
+                    return Err(self.raises("a string is not UTF-8"));
                 }
                 self.stack.push(Value::Text(self.at));
             }
@@ -290,9 +290,9 @@ impl<'a> Machine<'a> {
                 if !has_mark {
                     return Err(self.raises("there is no mark on the stack"));
                 }
-                let of = self.pop()?;
+                let callable = self.pop()?;
                 let items = self.items(&items);
-                self.call(of, Value::Tuple { kept: NOT_KEPT, items })?;
+                self.call(callable, Value::Tuple { kept: NOT_KEPT, items })?;
             }
             (0x93, _) => self.stack_global()?,
             // An extension, by its number in the registry of the program.
@@ -309,13 +309,13 @@ impl<'a> Machine<'a> {
                 self.call(*class, Value::Tuple { kept: NOT_KEPT, items })?;
             }
             (b'R' | 0x81, _) => {
-                let (arguments, of) = (self.pop()?, self.pop()?);
-                self.call(of, arguments)?;
+                let (arguments, callable) = (self.pop()?, self.pop()?);
+                self.call(callable, arguments)?;
             }
             (0x92, _) => {
-                let (_, _, of) = (self.pop()?, self.pop()?, self.pop()?);
+                let (_, _, callable) = (self.pop()?, self.pop()?, self.pop()?);
                 // An object that the program returns for a persistent id can be anything.
-                self.call(of, Value::Tuple { kept: NOT_KEPT, items: Items::UNKNOWN })?;
+                self.call(callable, Value::Tuple { kept: NOT_KEPT, items: Items::UNKNOWN })?;
             }
             (b'b', _) => self.build()?,
             (b'P', Argument::Line(line)) => {

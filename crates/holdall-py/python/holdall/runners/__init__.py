@@ -11,7 +11,7 @@ Python it is a class with three members and one call::
         def start(self):
             return {"version": "1.0.0"}
 
-        def load(self, folder, options, said):
+        def load(self, folder, options, declared):
             return lambda inputs: {name: 2 * x for name, x in inputs.items()}
 
     serve(Doubling())

@@ -42,7 +42,7 @@ class TorchScript:
         version = ".".join(part or "0" for part in found.groups()) if found else "0.0.0"
         return {"version": version, "compat_versions": [1]}
 
-    def load(self, folder: str, options: dict[str, Any], said: dict[str, Any]) -> tuple[Callable[[Any], Any], list[str]]:
+    def load(self, folder: str, options: dict[str, Any], declared: dict[str, Any]) -> tuple[Callable[[Any], Any], list[str]]:
         """Returns the function that runs the model in ``folder``, and a list of warnings."""
         odd = []
         for name, value in options.items():
@@ -68,7 +68,7 @@ class TorchScript:
             traceback.print_exc()
             raise Failure("load", f"torch cannot load the model: {e}")
         arguments = list(model.forward.schema.arguments)[1:]
-        call = _Call(self.torch, model, device, arguments, said.get("inputs") or [], said.get("outputs") or [])
+        call = _Call(self.torch, model, device, arguments, declared.get("inputs") or [], declared.get("outputs") or [])
         return call, odd
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from .._arrays import Given, numpy_dtype
+from .._arrays import Writable, numpy_dtype
 from .._file import open as _open
 from .._write import save_ordered
 from ..numpy import _checked_metadata
@@ -95,7 +95,7 @@ class TensorSpec:
             f"data_len={self._data_len})"
         )
 
-    def _given(self) -> Given:
+    def _given(self) -> Writable:
         """Returns an array over the bytes, without a copy."""
         import ctypes
 
@@ -108,7 +108,7 @@ class TensorSpec:
         raw = np.empty(0, np.uint8)
         if self._data_len:
             raw = np.ctypeslib.as_array((ctypes.c_ubyte * self._data_len).from_address(self._data_ptr))
-        return Given(raw, self._name, None, self, tuple(self._shape))
+        return Writable(raw, self._name, None, self, tuple(self._shape))
 
 
 def numpy_width(name: str) -> int:
@@ -145,7 +145,7 @@ def written(tensors: Mapping[str, Any], filename: Path, metadata: Mapping[str, s
     save_ordered(filename, tensors, _checked_metadata(metadata), dropped_in=True)
 
 
-def _given(tensor_dict: Mapping[str, TensorSpec]) -> dict[str, Given]:
+def _given(tensor_dict: Mapping[str, TensorSpec]) -> dict[str, Writable]:
     out = {}
     for name, spec in tensor_dict.items():
         if not isinstance(spec, TensorSpec):

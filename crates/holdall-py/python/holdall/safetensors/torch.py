@@ -84,16 +84,16 @@ def save_model(
         ValueError: a tensor is not contiguous, with ``force_contiguous=False``.
     """
     state = model.state_dict()
-    said = None if metadata is None else dict(metadata)
+    merged = None if metadata is None else dict(metadata)
     for kept, others in _remove_duplicate_names(state).items():
         for name in others:
-            said = said or {}
-            said.setdefault(name, kept)
+            merged = merged or {}
+            merged.setdefault(name, kept)
             del state[name]
     if force_contiguous:
         state = {name: x.contiguous() for name, x in state.items()}
     try:
-        save_file(state, filename, said)
+        save_file(state, filename, merged)
     except ValueError as e:
         raise ValueError(f"{e} Or use save_model(..., force_contiguous=True), which packs such tensors.") from e
 

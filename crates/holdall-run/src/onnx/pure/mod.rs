@@ -49,14 +49,14 @@ impl Runner for Onnx {
             guarded(&ONNX_MODEL, || read(&path, optimize))
         })?;
         let inputs = ends::inputs(&load.description.inputs, &names(&model, model.input_ids()))?;
-        let inputs = placed(&model, inputs, model.input_ids(), "input")?;
+        let inputs = graph_values(&model, inputs, model.input_ids(), "input")?;
         let outputs = ends::outputs(&load.description.outputs, &names(&model, model.output_ids()))?;
-        let outputs = placed(&model, outputs, model.output_ids(), "output")?;
+        let outputs = graph_values(&model, outputs, model.output_ids(), "output")?;
         // A separate thread pool, because an abandoned call keeps its threads busy.
         let threads = threads.or(std::thread::available_parallelism().ok().map(Into::into));
         let pool = Arc::new(ThreadPool::with_num_threads(threads.unwrap_or(1)));
         let options = RunOptions::default().with_thread_pool(Some(pool));
-        let ids = outputs.iter().map(|place| place.id).collect();
+        let ids = outputs.iter().map(|value| value.id).collect();
         let worker = worker(model, ids, options, load.settings)?;
         Ok(Box::new(Graph { inputs, outputs, worker }))
     }
@@ -122,13 +122,13 @@ struct GraphValue {
     engine: Option<rten::DataType>,
 }
 
-fn placed(
+fn graph_values(
     model: &rten::Model,
     ends: Vec<End>,
     ids: &[NodeId],
     what: &str,
 ) -> Result<Vec<GraphValue>> {
-    let place = |end: End| {
+    let graph_value = |end: End| {
         let id = ids[end.at];
         let engine = match model.node_info(id).and_then(|n| n.dtype()) {
             Some(rten::ValueType::Tensor(dtype)) => Some(dtype),
@@ -140,7 +140,7 @@ fn placed(
         };
         Ok(GraphValue { end, id, engine })
     };
-    ends.into_iter().map(place).collect()
+    ends.into_iter().map(graph_value).collect()
 }
 
 struct Graph {
@@ -157,12 +157,12 @@ impl Loaded for Graph {
     fn run(&mut self, inputs: &NamedValues, each: OutputSink<'_>) -> Result<()> {
         let mut given = Vec::with_capacity(inputs.len());
         for (name, value) in inputs {
-            let Some(place) = self.inputs.iter().find(|place| place.end.name == *name) else {
+            let Some(input) = self.inputs.iter().find(|input| input.end.name == *name) else {
                 let e = format!("the graph has no input `{}`", name.escape_debug());
                 return Err(ONNX_NAME.broken(e));
             };
-            let converted = tensor::to_engine(value, place.engine);
-            given.push((place.id, converted.map_err(|e| e.in_tensor(name.as_str()))?));
+            let converted = tensor::to_engine(value, input.engine);
+            given.push((input.id, converted.map_err(|e| e.in_tensor(name.as_str()))?));
         }
         let ran = self.worker.run(given)?;
         let outputs: Result<NamedValues> = (self.outputs.iter().zip(ran))

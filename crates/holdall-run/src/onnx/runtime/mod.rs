@@ -98,13 +98,13 @@ impl Runner for OnnxRuntime {
                 look_through(&path)?;
                 let mut builder =
                     builder(&environment, &options).map_err(|e| session_error(&ONNX_MODEL, &e))?;
-                builder.commit_from_file(&path).map_err(|e| session_error(of_load(&e), &e))
+                builder.commit_from_file(&path).map_err(|e| session_error(load_rule(&e), &e))
             })
         })?;
         let inputs = ends::inputs(&load.description.inputs, &names(session.inputs()))?;
         let outputs = ends::outputs(&load.description.outputs, &names(session.outputs()))?;
-        let inputs = placed(inputs, session.inputs(), "input")?;
-        let outputs = placed(outputs, session.outputs(), "output")?;
+        let inputs = graph_values(inputs, session.inputs(), "input")?;
+        let outputs = graph_values(outputs, session.outputs(), "output")?;
 
         let run = Arc::new(RunOptions::new().map_err(|e| session_error(&ONNX_RUN, &e))?);
         let (asked, wanted) = (Arc::clone(&run), outputs.clone());
@@ -137,14 +137,14 @@ fn called(
     wanted: &[GraphValue],
 ) -> Result<Vec<TensorValue>> {
     let ran =
-        session.run_with_options(inputs, options).map_err(|e| session_error(of_run(&e), &e))?;
-    let given = |place: &GraphValue| {
-        let value = ran.get(&place.graph).ok_or_else(|| {
-            ONNX_RUN.broken(format!("the graph did not return `{}`", place.graph.escape_debug()))
+        session.run_with_options(inputs, options).map_err(|e| session_error(run_rule(&e), &e))?;
+    let convert = |output: &GraphValue| {
+        let value = ran.get(&output.graph).ok_or_else(|| {
+            ONNX_RUN.broken(format!("the graph did not return `{}`", output.graph.escape_debug()))
         })?;
-        tensor::from_engine(value, place.ty).map_err(|e| e.in_tensor(place.name.as_str()))
+        tensor::from_engine(value, output.ty).map_err(|e| e.in_tensor(output.name.as_str()))
     };
-    wanted.iter().map(given).collect()
+    wanted.iter().map(convert).collect()
 }
 
 /// An input or output, and its properties in the graph.
@@ -158,20 +158,20 @@ struct GraphValue {
     ty: Option<ValueType>,
 }
 
-fn names(of: &[Outlet]) -> Vec<String> {
-    of.iter().map(|outlet| outlet.name().to_owned()).collect()
+fn names(outlets: &[Outlet]) -> Vec<String> {
+    outlets.iter().map(|outlet| outlet.name().to_owned()).collect()
 }
 
-fn placed(ends: Vec<End>, of: &[Outlet], what: &str) -> Result<Vec<GraphValue>> {
-    let place = |End { name, at, ty }: End| {
-        let outlet = &of[at];
+fn graph_values(ends: Vec<End>, outlets: &[Outlet], what: &str) -> Result<Vec<GraphValue>> {
+    let graph_value = |End { name, at, ty }: End| {
+        let outlet = &outlets[at];
         let Some(engine) = outlet.dtype().tensor_type() else {
             let (name, dtype) = (name.escape_debug(), outlet.dtype());
             return Err(ONNX_TYPE.broken(format!("{what} `{name}` of the graph is a {dtype}")));
         };
         Ok(GraphValue { name, graph: outlet.name().to_owned(), engine, ty })
     };
-    ends.into_iter().map(place).collect()
+    ends.into_iter().map(graph_value).collect()
 }
 
 struct Graph {
@@ -189,25 +189,25 @@ impl Loaded for Graph {
     fn run(&mut self, inputs: &NamedValues, each: OutputSink<'_>) -> Result<()> {
         let mut given = Vec::with_capacity(inputs.len());
         for (name, value) in inputs {
-            let Some(place) = self.inputs.iter().find(|place| place.name == *name) else {
+            let Some(input) = self.inputs.iter().find(|input| input.name == *name) else {
                 let e = format!("the graph has no input `{}`", name.escape_debug());
                 return Err(ONNX_NAME.broken(e));
             };
-            let converted = tensor::to_engine(value, place.engine);
-            given.push((place.graph.clone(), converted.map_err(|e| e.in_tensor(name.as_str()))?));
+            let converted = tensor::to_engine(value, input.engine);
+            given.push((input.graph.clone(), converted.map_err(|e| e.in_tensor(name.as_str()))?));
         }
         let ran = self.worker.run(given);
         if ran.as_ref().is_err_and(|e| e.code() == TIMEOUT.code) {
             // If the request to stop fails, the call continues in the background.
             let _ = self.run.terminate();
         }
-        let outputs = self.outputs.iter().map(|place| place.name.clone()).zip(ran?).collect();
+        let outputs = self.outputs.iter().map(|value| value.name.clone()).zip(ran?).collect();
         each(outputs)
     }
 }
 
 /// Returns the rule for a failure to load a graph.
-fn of_load<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
+fn load_rule<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
     match e.code() {
         ort::error::ErrorCode::NotImplemented => &ONNX_OPERATOR,
         _ if e.message().contains("is not a registered function/op") => &ONNX_OPERATOR,
@@ -216,7 +216,7 @@ fn of_load<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
 }
 
 /// Returns the rule for a failure to run a graph.
-fn of_run<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
+fn run_rule<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
     match e.code() {
         ort::error::ErrorCode::NotImplemented => &ONNX_OPERATOR,
         _ => &ONNX_RUN,

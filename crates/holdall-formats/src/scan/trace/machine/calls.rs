@@ -114,7 +114,7 @@ impl<'a> Machine<'a> {
             value => value.is_plain(),
         };
         if [name, module].iter().any(|value| is_no_text(*value)) {
-            return Err(self.raises("an import is not named by two texts"));
+            return Err(self.raises("an import is not named by two strings"));
         }
         let or = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
         let (module, name) = (or(self.text(module)), or(self.text(name)));
@@ -226,11 +226,11 @@ impl<'a> Machine<'a> {
     }
 
     /// Calls a value, and pushes the result.
-    pub(super) fn call(&mut self, of: Value, arguments: Value) -> Step {
-        if of.is_plain() || matches!(of, Value::Text(_)) {
+    pub(super) fn call(&mut self, callable: Value, arguments: Value) -> Step {
+        if callable.is_plain() || matches!(callable, Value::Text(_)) {
             return Err(self.raises("a value that is not a function is called"));
         }
-        let id = match of {
+        let id = match callable {
             Value::Import(id) => id,
             Value::Made { import, .. } | Value::Shared(import) => {
                 let made = self.out.imports.get(import as usize);

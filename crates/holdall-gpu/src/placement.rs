@@ -53,7 +53,7 @@ pub(crate) struct Spot {
 
 /// The placement of all components.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct Allocation {
     /// The length of each buffer.
     pub(crate) buffers: Vec<u64>,
     /// The pages of each component, in the order of its bytes.
@@ -62,12 +62,12 @@ pub(crate) struct Places {
 
 /// Places components of these lengths. All pages of a component but the last have the maximum length, so that a shader
 /// finds the page of a byte by a division.
-pub(crate) fn allocate(lens: &[u64], placement: Placement, sizes: Sizes) -> Places {
+pub(crate) fn allocate(lens: &[u64], placement: Placement, sizes: Sizes) -> Allocation {
     let room = match placement {
         Placement::Arena(room) => room.min(sizes.page),
         Placement::Each => 0,
     };
-    let mut places = Places::default();
+    let mut allocation = Allocation::default();
     // The last arena buffer, which may have space left.
     let mut open: Option<usize> = None;
     for len in lens {
@@ -75,28 +75,28 @@ pub(crate) fn allocate(lens: &[u64], placement: Placement, sizes: Sizes) -> Plac
         let mut spots = Vec::new();
         if taken > 0 && taken <= room {
             let fits = |at: usize| {
-                let offset = places.buffers[at].next_multiple_of(sizes.align);
+                let offset = allocation.buffers[at].next_multiple_of(sizes.align);
                 (offset + taken <= room).then_some((at, offset))
             };
-            let (buffer, offset) = open.and_then(fits).unwrap_or((places.buffers.len(), 0));
-            if buffer == places.buffers.len() {
-                places.buffers.push(0);
+            let (buffer, offset) = open.and_then(fits).unwrap_or((allocation.buffers.len(), 0));
+            if buffer == allocation.buffers.len() {
+                allocation.buffers.push(0);
             }
             open = Some(buffer);
-            places.buffers[buffer] = offset + taken;
+            allocation.buffers[buffer] = offset + taken;
             spots.push(Spot { buffer, offset, len: *len });
         } else {
             let mut left = *len;
             while left > 0 {
                 let len = left.min(sizes.page);
-                spots.push(Spot { buffer: places.buffers.len(), offset: 0, len });
-                places.buffers.push(len.next_multiple_of(4));
+                spots.push(Spot { buffer: allocation.buffers.len(), offset: 0, len });
+                allocation.buffers.push(len.next_multiple_of(4));
                 left -= len;
             }
         }
-        places.spots.push(spots);
+        allocation.spots.push(spots);
     }
-    places
+    allocation
 }
 
 #[cfg(test)]
@@ -107,28 +107,28 @@ mod tests {
 
     #[test]
     fn small_components_share_a_buffer_and_start_where_bindings_may() {
-        let places = allocate(&[5, 0, 300, 500, 100], Placement::Arena(1024), SMALL);
+        let allocation = allocate(&[5, 0, 300, 500, 100], Placement::Arena(1024), SMALL);
         let spot = |buffer, offset, len| vec![Spot { buffer, offset, len }];
         assert_eq!(
-            places.spots,
+            allocation.spots,
             [spot(0, 0, 5), vec![], spot(0, 256, 300), spot(1, 0, 500), spot(1, 512, 100)]
         );
-        assert_eq!(places.buffers, [556, 612]);
+        assert_eq!(allocation.buffers, [556, 612]);
     }
 
     #[test]
     fn what_is_longer_than_a_page_is_cut_into_whole_pages() {
-        let places = allocate(&[2500, 8], Placement::Arena(u64::MAX), SMALL);
-        let lens: Vec<u64> = places.spots[0].iter().map(|s| s.len).collect();
+        let allocation = allocate(&[2500, 8], Placement::Arena(u64::MAX), SMALL);
+        let lens: Vec<u64> = allocation.spots[0].iter().map(|s| s.len).collect();
         assert_eq!(lens, [1024, 1024, 452]);
-        assert_eq!(places.buffers, [1024, 1024, 452, 8]);
-        assert!(places.spots.iter().flatten().all(|s| s.offset == 0));
+        assert_eq!(allocation.buffers, [1024, 1024, 452, 8]);
+        assert!(allocation.spots.iter().flatten().all(|s| s.offset == 0));
     }
 
     #[test]
     fn each_has_its_own_buffer_where_that_is_asked_for() {
-        let places = allocate(&[1, 2, 3], Placement::Each, SMALL);
-        assert_eq!(places.buffers, [4, 4, 4]);
+        let allocation = allocate(&[1, 2, 3], Placement::Each, SMALL);
+        assert_eq!(allocation.buffers, [4, 4, 4]);
     }
 
     #[test]
@@ -142,16 +142,16 @@ mod tests {
                     (state >> 33) % 1500
                 })
                 .collect();
-            let places = allocate(&lens, Placement::Arena(900), SMALL);
-            let mut taken: Vec<Vec<(u64, u64)>> = vec![Vec::new(); places.buffers.len()];
-            for (len, spots) in lens.iter().zip(&places.spots) {
+            let allocation = allocate(&lens, Placement::Arena(900), SMALL);
+            let mut taken: Vec<Vec<(u64, u64)>> = vec![Vec::new(); allocation.buffers.len()];
+            for (len, spots) in lens.iter().zip(&allocation.spots) {
                 assert_eq!(spots.iter().map(|s| s.len).sum::<u64>(), *len);
                 for s in spots {
                     assert_eq!(s.offset % 256, 0);
                     taken[s.buffer].push((s.offset, s.offset + s.len.next_multiple_of(4)));
                 }
             }
-            for (ranges, len) in taken.iter_mut().zip(&places.buffers) {
+            for (ranges, len) in taken.iter_mut().zip(&allocation.buffers) {
                 ranges.sort();
                 assert!(ranges.windows(2).all(|w| w[0].1 <= w[1].0));
                 assert!(ranges.iter().all(|r| r.1 <= *len));
