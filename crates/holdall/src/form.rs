@@ -1,4 +1,4 @@
-//! Writes dense tensors in another form: sparse or quantized.
+//! Writes dense tensors in another form: sparse, quantized, or in byte planes.
 
 mod groups;
 mod stored;
@@ -13,13 +13,14 @@ use holdall_core::layout::number::{ElementType, NumberClass};
 use holdall_core::layout::quantized::Grouping;
 use holdall_core::layout::{DENSE_LIMIT, errors_of};
 use holdall_core::model::block::{BLOCK_TYPES, BlockType};
+use holdall_core::model::plane::PlaneType;
 use holdall_core::{
     Attributes, ComponentSpec, DType, Error, Layout, LogicalType, Result, Role, TensorSpec, Warning,
 };
 use holdall_io::error::{FORM_RULE, NOT_FORMED};
 use holdall_io::items::{ComponentSource, CopyMode, Item, MadePieces};
 use holdall_io::select::{ByName, Glob};
-use holdall_io::{Check, DensePieces, File, Tensor, Work};
+use holdall_io::{Check, DensePieces, File, Tensor, Work, planes};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use stored::NonzeroContent;
@@ -32,6 +33,8 @@ pub enum TensorForm {
     Csr,
     /// Sparse, by coordinates (COO).
     Coo,
+    /// Floats in byte planes, losslessly compressed.
+    Planes,
     /// Quantized in groups.
     Group(Grouping),
     /// Quantized in blocks of a ggml type that [can be written](can_quantize).
@@ -44,6 +47,7 @@ impl fmt::Display for TensorForm {
         match self {
             TensorForm::Csr => f.write_str("csr"),
             TensorForm::Coo => f.write_str("coo"),
+            TensorForm::Planes => f.write_str("planes"),
             TensorForm::Group(of) => match of.size() {
                 Some(size) => write!(f, "group:{}:{size}", of.bits()),
                 None => write!(f, "group:{}:-1", of.bits()),
@@ -62,6 +66,7 @@ impl TensorForm {
         match name {
             "csr" => return Ok(TensorForm::Csr),
             "coo" => return Ok(TensorForm::Coo),
+            "planes" => return Ok(TensorForm::Planes),
             _ => {}
         }
         if let Some(of) = BlockType::by_name(name) {
@@ -84,7 +89,7 @@ impl TensorForm {
         let Some((bits, size)) = parsed else {
             let name = name.shown();
             let message = format!(
-                "unknown form `{name}`; expected csr, coo, keep, group:BITS:SIZE (such as group:4:128) or a block type (such as q8_0)"
+                "unknown form `{name}`; expected csr, coo, planes, keep, group:BITS:SIZE (such as group:4:128) or a block type (such as q8_0)"
             );
             return Err(FORM_RULE.broken(message));
         };
@@ -228,6 +233,7 @@ impl Reforms {
         let made = match form {
             TensorForm::Group(grouping) => quantized(tensor, grouping, work).map_err(placed)?,
             TensorForm::Blocks(of) => in_blocks(tensor, of, work),
+            TensorForm::Planes => planes::item(tensor)?.map(|item| (item, ErrorStats::default())),
             _ => sparse(tensor, form, &of, by_name)?,
         };
         let Some((item, errors)) = made else { return Ok(None) };
@@ -239,10 +245,14 @@ impl Reforms {
 }
 
 /// Returns `true` if patterns apply to tensors of this layout.
-fn is_simple(tensor: &Tensor) -> bool {
+pub(crate) fn is_simple(tensor: &Tensor) -> bool {
     let is_dense = matches!(
         tensor.layout(),
-        Layout::Dense | Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid
+        Layout::Dense
+            | Layout::Planes(_)
+            | Layout::Strided
+            | Layout::SparseBlocks
+            | Layout::SparseHybrid
     );
     is_dense || is_sparse(tensor)
 }
@@ -253,6 +263,7 @@ fn has_form(tensor: &Tensor, form: TensorForm) -> bool {
         Layout::SparseCsr | Layout::PackedCsr => form == TensorForm::Csr,
         Layout::SparseCoo | Layout::PackedCoo => form == TensorForm::Coo,
         Layout::Blocks(of) => form == TensorForm::Blocks(of),
+        Layout::Planes(_) => form == TensorForm::Planes,
         _ => false,
     }
 }
@@ -262,6 +273,7 @@ fn can_have_form(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
     match form {
         TensorForm::Csr => tensor.shape().len() == 2 && of.is_known() && of.bits() >= 8,
         TensorForm::Coo => of.is_known() && of.bits() >= 8,
+        TensorForm::Planes => of.logical_type.is_none() && PlaneType::by_dtype(of.dtype).is_some(),
         TensorForm::Group(_) => of.is_known() && of.class() == NumberClass::Float,
         TensorForm::Blocks(blocks) => {
             let is_whole = blocks.stored_len(tensor.shape()).is_some();
@@ -272,7 +284,8 @@ fn can_have_form(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
 
 /// Returns `true` if a pattern applies to the tensor.
 fn fits_pattern(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
-    can_have_form(tensor, form, of) && (form.is_sparse() || is_quantizable(tensor, of))
+    let is_any = form.is_sparse() || form == TensorForm::Planes;
+    can_have_form(tensor, form, of) && (is_any || is_quantizable(tensor, of))
 }
 
 fn is_quantizable(tensor: &Tensor, of: &ElementType) -> bool {

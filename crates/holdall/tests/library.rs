@@ -54,6 +54,7 @@ mod onnx_graph;
 mod onnx_weights;
 mod own_memory;
 mod plain;
+mod planes;
 mod promises;
 mod pytorch;
 mod query;

@@ -12,6 +12,7 @@ pub mod dense;
 pub mod described;
 pub mod float;
 pub mod number;
+pub mod planes;
 pub mod quantized;
 pub mod records;
 pub mod sparse;

@@ -2,6 +2,7 @@
 
 use super::{Reason, State, VerifyOptions, VerifyReport};
 use holdall_core::error::Shown as _;
+use holdall_core::layout::planes;
 use holdall_core::layout::strided::Strided;
 use holdall_core::{Component, DType, Encoding, Extent, Layout, Result};
 use holdall_io::{Check, Tensor, held};
@@ -79,8 +80,12 @@ fn check_one(tensor: &Tensor, len: u64, state: &State, counts: &Counts) -> Resul
         Layout::QuantizedGroup => (held::quantized(&unsummed).map(drop), &counts.quantized),
         // The only possible error in blocks is their length, which opening checks.
         Layout::Blocks(_) => return Ok(()),
-        Layout::Strided => {
-            let checked = Strided::check(tensor.info());
+        // Every bit pattern is a number, so the components alone can be wrong.
+        Layout::Strided | Layout::Planes(_) => {
+            let checked = match tensor.layout() {
+                Layout::Strided => Strided::check(tensor.info()),
+                _ => planes::check(tensor.info()).map(drop),
+            };
             return match checked {
                 Ok(()) => Ok(()),
                 Err(e) => state.find(tensor.position(), u64::MAX, e.in_tensor(tensor.name())),
