@@ -2,6 +2,7 @@
 
 pub use crate::casting::Casting;
 use crate::checked::Check;
+use crate::compress::Compression;
 use crate::copy::Copier;
 pub use crate::copy::CopyMode;
 use crate::error::SAME_NAME;
@@ -70,6 +71,8 @@ pub enum ComponentSource {
     Made(Box<dyn FnOnce() -> Result<MadePieces> + Send>),
     /// A byte plane of a tensor of an open file.
     Plane(PlaneSource),
+    /// Bytes in memory, compressed in this way if the format can, whatever the write options say.
+    InMemory(Bytes, Option<Compression>),
     /// Bytes that are read from a reader when they are written.
     Reader(Box<dyn Read + Send>),
     /// The same, in this encoding if the format has it, whatever the write options say.
@@ -271,9 +274,10 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
             data = component;
             (tensor, &data, None, Some(plane))
         }
-        ComponentSource::Made(_) | ComponentSource::Reader(_) | ComponentSource::Encoded(..) => {
-            return Ok(None);
-        }
+        ComponentSource::Made(_)
+        | ComponentSource::InMemory(..)
+        | ComponentSource::Reader(_)
+        | ComponentSource::Encoded(..) => return Ok(None),
     };
     if sharing == Sharing::Keep {
         return Ok(Some(Content::Place {
@@ -306,9 +310,10 @@ fn feed_pieces(feed: &ComponentSource) -> Result<Option<MadePieces>> {
         ComponentSource::Component(feed) => Some(Box::new(feed.0.pieces(&feed.1.role)?)),
         ComponentSource::Cast(of) => Some(Box::new(of.pieces(Arc::default())?)),
         ComponentSource::Plane(of) => Some(of.pieces()?),
-        ComponentSource::Made(_) | ComponentSource::Reader(_) | ComponentSource::Encoded(..) => {
-            None
-        }
+        ComponentSource::Made(_)
+        | ComponentSource::InMemory(..)
+        | ComponentSource::Reader(_)
+        | ComponentSource::Encoded(..) => None,
     })
 }
 
@@ -383,6 +388,13 @@ pub fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Work) -> 
                         writer.write(&piece)?;
                         work.advance(piece.len() as u64)?;
                     }
+                }
+                ComponentSource::InMemory(bytes, compression) => {
+                    match compression.filter(|c| writer.can_encode(c.encoding)) {
+                        Some(compression) => writer.compressed(compression),
+                        None => writer.uncompressed()?,
+                    }
+                    writer.write(&bytes)?;
                 }
                 ComponentSource::Reader(from) => {
                     writer.write_from(from, 1).map_err(|e: Error| e.in_tensor(name.as_str()))?;

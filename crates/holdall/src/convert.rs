@@ -10,6 +10,7 @@ mod shards;
 
 pub use schema::{infer_schema, schema, schema_of_tensors};
 
+use crate::delta::{self, NOT_MODEL};
 use crate::form::{FormRule, Forming, ReformedTensor, Reforms, TensorForm, is_simple};
 use crate::repack::{SparseForms, attributes_of_elements, is_sparse};
 use expected::is_made_dense;
@@ -397,6 +398,11 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     options.reforms.check(file)?;
     let format = write.format_for(path).ok();
     let expected = options.expected(file, &*encoder, format, into.as_ref())?;
+    if delta::is_delta(file) {
+        return Err(NOT_MODEL
+            .broken("the file is a delta between two models")
+            .in_source(file.name()));
+    }
     let forms = SparseForms::for_encoder(&*encoder);
     let mut items = Vec::new();
     let mut casts = Vec::new();
@@ -586,7 +592,7 @@ impl Convert {
 }
 
 /// Returns the item for a tensor: how it is written, and the sources of its bytes.
-fn item(
+pub(crate) fn item(
     tensor: &Tensor,
     encoder: &dyn Encode,
     forms: &SparseForms,
@@ -610,7 +616,7 @@ fn item(
     Ok(item)
 }
 
-fn dense_item(tensor: &Tensor) -> Result<Item> {
+pub(crate) fn dense_item(tensor: &Tensor) -> Result<Item> {
     let of = tensor.dense_type();
     let (dtype, logical) = of.map_or((DType::F32, None), |of| (of.dtype, of.logical_type));
     tensor.check_dense()?;

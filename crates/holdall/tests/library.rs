@@ -24,6 +24,7 @@ mod checksums;
 mod convert;
 mod coverage;
 mod deflate;
+mod delta;
 mod diff;
 mod docs;
 mod dtype;

@@ -6,6 +6,7 @@
 
 pub mod blocks;
 pub mod cast;
+pub mod delta;
 pub mod dense;
 // Without the feature there are no descriptions, and code that uses them is never called.
 #[cfg_attr(not(feature = "layouts"), allow(dead_code))]

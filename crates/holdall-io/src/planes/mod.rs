@@ -2,7 +2,7 @@
 
 pub(crate) mod split;
 
-pub use split::{PlaneSource, item};
+pub use split::{PlaneSource, best, item};
 
 use crate::buffer::Buffer;
 use crate::file::Tensor;

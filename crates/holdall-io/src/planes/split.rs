@@ -145,6 +145,36 @@ fn samples(count: u64) -> Vec<Range<u64>> {
     (0..SAMPLES).map(|i| i * step..i * step + SAMPLE).collect()
 }
 
+/// Returns how bytes are compressed best (not at all, their literals only, or with repetitions), and the share of them that is
+/// stored then, by samples.
+///
+/// # Errors
+/// Errors of zstd.
+pub fn best(bytes: &[u8]) -> Result<(Option<Compression>, f64)> {
+    let frame_len = PLANE_FRAME_LEN as usize;
+    let step = (bytes.len() / 4).max(frame_len);
+    let mut least = (0.97, None);
+    for level in [LITERALS_ONLY, 1] {
+        let Some(new) = Encoding::ZSTD.encoder() else { break };
+        let (mut encoder, mut out, mut len) = (new(Some(level))?, Vec::new(), 0usize);
+        let mut sampled = 0usize;
+        for at in (0..bytes.len()).step_by(step).take(4) {
+            let sample = &bytes[at..bytes.len().min(at + frame_len)];
+            encoder.encode(1, sample, &mut out)?;
+            (len, sampled) = (len + out.len(), sampled + sample.len());
+        }
+        let share = len as f64 / sampled.max(1) as f64;
+        if share < least.0 {
+            let (encoding, frame_len) = (Encoding::ZSTD, Some(PLANE_FRAME_LEN));
+            least = (share, Some(Compression { encoding, level: Some(level), frame_len }));
+        }
+    }
+    Ok(match least {
+        (_, None) => (None, 1.),
+        (share, compression) => (compression, share),
+    })
+}
+
 /// Returns the entropy in bits of a byte with these frequencies.
 fn entropy(counts: &[u64; 256]) -> f64 {
     let total = counts.iter().sum::<u64>().max(1) as f64;
