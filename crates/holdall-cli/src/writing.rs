@@ -60,8 +60,12 @@ impl Writing {
                 DigestChoice::None => None,
             });
         }
-        if let Some(EncodingChoice { encoding, level }) = self.encoding {
-            out = out.with_encoding(encoding, level);
+        match self.encoding {
+            None => {}
+            Some(EncodingChoice::Planes) => out = out.with_planes(),
+            Some(EncodingChoice::Codec { encoding, level }) => {
+                out = out.with_encoding(encoding, level);
+            }
         }
         if self.no_sync { out.with_durability(Durability::System) } else { out }
     }
@@ -95,12 +99,20 @@ pub(crate) fn in_format(out: WriteOptions, to: Option<&str>) -> Result<WriteOpti
 
 /// `--encoding`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct EncodingChoice {
-    encoding: Encoding,
-    level: Option<i32>,
+enum EncodingChoice {
+    /// The same for all components.
+    Codec { encoding: Encoding, level: Option<i32> },
+    /// Floats in byte planes, the rest in zstd.
+    Planes,
 }
 
+/// The value of `--encoding` for floats in byte planes.
+const PLANES: &str = "planes";
+
 fn encoding(text: &str) -> Result<EncodingChoice, String> {
+    if text == PLANES {
+        return Ok(EncodingChoice::Planes);
+    }
     let (name, level) = match text.split_once(':') {
         Some((name, level)) => (name, Some(level)),
         None => (text, None),
@@ -114,7 +126,7 @@ fn encoding(text: &str) -> Result<EncodingChoice, String> {
                 Some(level.parse().ok().filter(|level| levels.contains(level))?)
             }
         };
-        Some(EncodingChoice { encoding, level })
+        Some(EncodingChoice::Codec { encoding, level })
     });
     choice.ok_or_else(|| {
         let example = Encoding::writable().find_map(|encoding| {
@@ -142,6 +154,7 @@ fn spellings(quote: impl Fn(&str) -> String) -> Vec<String> {
             out.push(format!("{name} ({first} to {last}, default {default})"));
         }
     }
+    out.push(format!("{} (floats in byte planes, the rest in zstd)", quote(PLANES)));
     out
 }
 
@@ -287,7 +300,7 @@ mod tests {
 
     #[test]
     fn encodings_are_read() {
-        let choice = |encoding, level| Ok(EncodingChoice { encoding, level });
+        let choice = |encoding, level| Ok(EncodingChoice::Codec { encoding, level });
         assert_eq!(encoding("raw"), choice(Encoding::Raw, None));
         assert_eq!(encoding("zstd"), choice(Encoding::ZSTD, None));
         assert_eq!(encoding("zstd:19"), choice(Encoding::ZSTD, Some(19)));

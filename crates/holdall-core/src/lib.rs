@@ -53,6 +53,8 @@ static TABLES: &[&[&Rule]] = &[
     read::RULES,
     layout::sparse::RULES,
     layout::quantized::RULES,
+    layout::delta::RULES,
+    layout::planes::RULES,
     layout::records::RULES,
     layout::strided::RULES,
     layout::described::RULES,

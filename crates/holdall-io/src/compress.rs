@@ -2,7 +2,7 @@
 
 use crate::error::NOT_IN_FORMAT;
 use crate::work::Work;
-use holdall_core::codec::Encoder;
+use holdall_core::codec::{Encoder, frame_lens};
 use holdall_core::error::Error;
 use holdall_core::{Encoding, Result};
 use std::collections::BTreeMap;
@@ -14,11 +14,33 @@ use std::time::Duration;
 /// The interval at which cancellation is checked while waiting for a frame.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// How a component is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compression {
+    /// The encoding, which must be one that can be written.
+    pub encoding: Encoding,
+    /// The level of the codec; `None` for its default.
+    pub level: Option<i32>,
+    /// The decoded length of a frame, if the codec has seekable frames; `None` for the usual length.
+    pub frame_len: Option<u64>,
+}
+
+impl Compression {
+    /// Returns the length of each frame of `decoded_len` bytes; the last one may be shorter.
+    pub(crate) fn frame_len(&self, decoded_len: u64) -> u64 {
+        match (self.encoding.seek_format(), self.frame_len) {
+            (None, _) => decoded_len,
+            (Some(_), Some(len)) => len.min(decoded_len),
+            (Some(_), None) => frame_lens(decoded_len).0.next().unwrap_or(0),
+        }
+    }
+}
+
 /// A pool of threads that compress frames and return them in order. If the system cannot start a thread, frames are
 /// compressed by the caller. Dropping the pool does not wait for frames in progress, which at high levels take seconds:
 /// each thread ends after its frame.
 pub(crate) struct Compressor {
-    encoding: Encoding,
+    compression: Compression,
     jobs: Option<Sender<(u64, Buffers)>>,
     done: Receiver<(u64, Result<Buffers>)>,
     threads: usize,
@@ -50,8 +72,9 @@ impl Buffers {
 }
 
 impl Compressor {
-    /// Starts threads that compress in `encoding`, which must be one that can be written.
-    pub(crate) fn new(encoding: Encoding, level: Option<i32>, work: &Work) -> Result<Compressor> {
+    /// Starts threads that compress frames.
+    pub(crate) fn new(compression: Compression, work: &Work) -> Result<Compressor> {
+        let Compression { encoding, level, .. } = compression;
         let encoder = || match encoding.encoder() {
             Some(new) => new(level),
             None => Err(NOT_IN_FORMAT.broken(format!("cannot write components in {encoding}"))),
@@ -84,7 +107,7 @@ impl Compressor {
         }
         let here = if threads == 0 { Some(encoder()?) } else { None };
         Ok(Compressor {
-            encoding,
+            compression,
             jobs: Some(jobs),
             done,
             threads,
@@ -97,9 +120,10 @@ impl Compressor {
         })
     }
 
-    /// Returns the encoding.
-    pub(crate) fn encoding(&self) -> Encoding {
-        self.encoding
+    /// Returns `true` if frames of `other` are compressed in the same way.
+    pub(crate) fn serves(&self, other: Compression) -> bool {
+        let way = |c: Compression| (c.encoding, c.level);
+        way(self.compression) == way(other)
     }
 
     /// Returns the number of frames that were given and not taken back.

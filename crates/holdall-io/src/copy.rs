@@ -56,7 +56,8 @@ impl<'a> Copier<'a> {
         let is_other = writer.states() || !writer.can_encode(c.encoding);
         let keep = if is_other { CopyMode::Nothing } else { keep };
         if is_coded && keep == CopyMode::Encoding && !writer.takes_frames() {
-            writer.compressed(c.encoding);
+            let usual = writer.usual(c.encoding);
+            writer.compressed(usual);
             return self.decoded(writer, tensor, c);
         }
         if c.turned_len() > 1 || (is_coded && keep == CopyMode::Nothing) {

@@ -10,6 +10,7 @@ use holdall_core::layout::blocks::Blocks;
 use holdall_core::layout::dense::row_range;
 use holdall_core::layout::described::Described;
 use holdall_core::layout::number::ElementType;
+use holdall_core::layout::planes::Planes;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr, Tiles};
 use holdall_core::layout::strided::Strided;
@@ -37,6 +38,7 @@ enum View {
     Dense(Bytes),
     Computed(Box<dyn Computed>),
     Strided(Strided),
+    Planes(Planes),
     Csr(Csr),
     Coo(Coo),
     Tiles(Tiles),
@@ -64,6 +66,7 @@ impl Tensor {
                 Tiles::from_tensor(info, get, limits).map(View::Tiles)
             }
             Layout::Strided => Strided::from_tensor(info, get).map(View::Strided),
+            Layout::Planes(_) => Planes::from_tensor(info, get).map(View::Planes),
             Layout::Blocks(_) => {
                 Blocks::from_tensor(info, get).map(|view| View::Computed(Box::new(view)))
             }
@@ -119,7 +122,11 @@ impl DensePieces {
         &self.element_type
     }
 
-    fn piece(&self, elements: Range<u64>) -> Result<Bytes> {
+    /// Returns the elements in the range `elements` of the row-major order.
+    ///
+    /// # Errors
+    /// As the iterator.
+    pub fn piece(&self, elements: Range<u64>) -> Result<Bytes> {
         let len = self.element_type.len_of(elements.end - elements.start) as usize;
         let mut out = Vec::new();
         match &self.view {
@@ -140,6 +147,11 @@ impl DensePieces {
             View::Strided(view) => {
                 out.reserve_exact(len);
                 view.elements(elements, &mut out)?;
+            }
+            View::Planes(view) => {
+                let mut out = Buffer::mapped(len)?;
+                view.read(elements, out.as_mut())?;
+                return Ok(out.freeze());
             }
             View::Csr(view) => view.elements(elements, &mut out)?,
             View::Coo(view) => view.elements(elements, &mut out)?,

@@ -6,6 +6,7 @@ use crate::executor::{ErrorContext, Pieces, Sources};
 use crate::location::Location;
 use crate::model::ModelFile;
 use crate::options::{Io, OpenOptions};
+use crate::planes;
 use crate::source::ByteSource;
 use bytes::Bytes;
 use holdall_core::error::{Shown as _, list};
@@ -347,6 +348,9 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::bytes_range`].
     pub fn bytes_ranges(&self, role: &Role, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        if planes::is_joined(self, role) {
+            return ranges.iter().map(|range| planes::range(self, range.clone())).collect();
+        }
         let c = self.require(role)?;
         self.checked().ranges(&c, ranges).map_err(|e| self.in_context(e, &c))
     }

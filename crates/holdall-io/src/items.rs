@@ -2,10 +2,12 @@
 
 pub use crate::casting::Casting;
 use crate::checked::Check;
+use crate::compress::Compression;
 use crate::copy::Copier;
 pub use crate::copy::CopyMode;
 use crate::error::SAME_NAME;
 use crate::file::Tensor;
+use crate::planes::PlaneSource;
 use crate::sink::Sink;
 use crate::work::Work;
 use crate::writer::Writer;
@@ -13,8 +15,8 @@ use bytes::Bytes;
 use holdall_core::layout::cast::FloatType;
 use holdall_core::model::{Hasher, Warning, crc32c};
 use holdall_core::{
-    Component, ComponentRef, ComponentSpec, DType, Digest, Encode, Encoding, Error, Extent,
-    LogicalType, Result, TensorSpec,
+    Component, ComponentRef, ComponentSpec, DType, Digest, Encode, Encoding, Error, Extent, Layout,
+    LogicalType, Result, Role, TensorSpec,
 };
 use std::collections::HashMap;
 use std::io::Read;
@@ -67,6 +69,10 @@ pub enum ComponentSource {
     Cast(Box<Casting>),
     /// Bytes that are computed when they are written.
     Made(Box<dyn FnOnce() -> Result<MadePieces> + Send>),
+    /// A byte plane of a tensor of an open file.
+    Plane(PlaneSource),
+    /// Bytes in memory, compressed in this way if the format can, whatever the write options say.
+    InMemory(Bytes, Option<Compression>),
     /// Bytes that are read from a reader when they are written.
     Reader(Box<dyn Read + Send>),
     /// The same, in this encoding if the format has it, whatever the write options say.
@@ -165,6 +171,7 @@ enum Content {
         /// The number of bytes that are swapped to change the byte order.
         unit: u64,
         cast: Option<(DType, Option<LogicalType>, FloatType)>,
+        plane: Option<usize>,
     },
     /// The same length and CRC-32C; the bytes must still be compared.
     Sum { decoded_len: u64, crc: u32 },
@@ -256,12 +263,21 @@ fn is_alias(a: &TensorSpec, b: &TensorSpec) -> bool {
 fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> {
     let decoded_len = item.spec.components[at].decoded_len;
     let feed = &item.feeds[at];
-    let (tensor, c, to) = match feed {
-        ComponentSource::Component(feed) => (&feed.0, &feed.1, None),
-        ComponentSource::Cast(cast) => (&cast.tensor, &cast.component, Some(cast.to)),
-        ComponentSource::Made(_) | ComponentSource::Reader(_) | ComponentSource::Encoded(..) => {
-            return Ok(None);
+    let data;
+    let (tensor, c, to, plane) = match feed {
+        ComponentSource::Component(feed) => (&feed.0, &feed.1, None, None),
+        ComponentSource::Cast(cast) => (&cast.tensor, &cast.component, Some(cast.to), None),
+        ComponentSource::Plane(source) => {
+            let (tensor, plane) = source.origin();
+            let component = tensor.component(&Role::Data).filter(|_| is_dense(tensor));
+            let Some(component) = component else { return Ok(None) };
+            data = component;
+            (tensor, &data, None, Some(plane))
         }
+        ComponentSource::Made(_)
+        | ComponentSource::InMemory(..)
+        | ComponentSource::Reader(_)
+        | ComponentSource::Encoded(..) => return Ok(None),
     };
     if sharing == Sharing::Keep {
         return Ok(Some(Content::Place {
@@ -270,6 +286,7 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
             decoded_len,
             unit: c.byte_order.unit(c.dtype),
             cast: to.map(|to| (c.dtype, c.logical_type.clone(), to)),
+            plane,
         }));
     }
     let mut hasher = Hasher::new(holdall_core::Algorithm::Crc32c);
@@ -283,14 +300,20 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
     Ok(Some(Content::Sum { decoded_len, crc }))
 }
 
+fn is_dense(tensor: &Tensor) -> bool {
+    *tensor.layout() == Layout::Dense
+}
+
 /// Returns the bytes that will be written for a component of an open file, in pieces.
 fn feed_pieces(feed: &ComponentSource) -> Result<Option<MadePieces>> {
     Ok(match feed {
         ComponentSource::Component(feed) => Some(Box::new(feed.0.pieces(&feed.1.role)?)),
         ComponentSource::Cast(cast) => Some(Box::new(cast.pieces(Arc::default())?)),
-        ComponentSource::Made(_) | ComponentSource::Reader(_) | ComponentSource::Encoded(..) => {
-            None
-        }
+        ComponentSource::Plane(source) => Some(source.pieces()?),
+        ComponentSource::Made(_)
+        | ComponentSource::InMemory(..)
+        | ComponentSource::Reader(_)
+        | ComponentSource::Encoded(..) => None,
     })
 }
 
@@ -326,7 +349,14 @@ pub fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Work) -> 
         let given = |c: &ComponentSpec| c.shares.is_none() && c.decoded_len > 0;
         let given: Vec<bool> = spec.components.iter().map(given).collect();
         let name = spec.name.clone();
-        writer.tensor(spec)?;
+        let is_new = |feed: &ComponentSource| {
+            use ComponentSource::{Cast, Encoded, Made, Reader};
+            matches!(feed, Cast(_) | Made(_) | Reader(_) | Encoded(..))
+        };
+        match feeds.iter().all(is_new) {
+            true => writer.tensor(spec)?,
+            false => writer.tensor_in_layout(spec)?,
+        }
         for (feed, _) in feeds.into_iter().zip(given).filter(|(_, given)| *given) {
             match feed {
                 ComponentSource::Component(feed) => {
@@ -348,12 +378,31 @@ pub fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Work) -> 
                         work.advance(piece.len() as u64)?;
                     }
                 }
+                ComponentSource::Plane(of) => {
+                    match of.compression().filter(|c| writer.can_encode(c.encoding)) {
+                        Some(compression) => writer.compressed(compression),
+                        None => writer.uncompressed()?,
+                    }
+                    for piece in of.pieces()? {
+                        let piece = piece?;
+                        writer.write(&piece)?;
+                        work.advance(piece.len() as u64)?;
+                    }
+                }
+                ComponentSource::InMemory(bytes, compression) => {
+                    match compression.filter(|c| writer.can_encode(c.encoding)) {
+                        Some(compression) => writer.compressed(compression),
+                        None => writer.uncompressed()?,
+                    }
+                    writer.write(&bytes)?;
+                }
                 ComponentSource::Reader(from) => {
                     writer.write_from(from, 1).map_err(|e: Error| e.in_tensor(name.as_str()))?;
                 }
                 ComponentSource::Encoded(from, encoding) => {
                     if encoding != Encoding::Raw && writer.can_encode(encoding) {
-                        writer.compressed(encoding);
+                        let usual = writer.usual(encoding);
+                        writer.compressed(usual);
                     }
                     writer.write_from(from, 1).map_err(|e: Error| e.in_tensor(name.as_str()))?;
                 }

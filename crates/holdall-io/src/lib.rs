@@ -21,7 +21,7 @@ mod casting;
 pub mod checked;
 #[cfg(feature = "pytorch")]
 mod checkpoint;
-mod compress;
+pub mod compress;
 mod copy;
 mod dense;
 pub mod error;
@@ -45,6 +45,7 @@ mod open;
 mod options;
 #[cfg(feature = "carton")]
 pub mod package;
+pub mod planes;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub mod recovered;
 mod rename;

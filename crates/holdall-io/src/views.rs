@@ -3,7 +3,7 @@
 use crate::buffer::Buffer;
 use crate::error::{UNKNOWN_LAYOUT, WRONG_LAYOUT};
 use crate::file::Tensor;
-use crate::workers;
+use crate::{planes, workers};
 use holdall_core::error::Shown as _;
 use holdall_core::layout::Computed;
 use holdall_core::layout::blocks::Blocks;
@@ -47,12 +47,15 @@ pub(crate) fn dequantize(view: &dyn Computed, first: u64, out: &mut [f32]) -> Re
 }
 
 impl Tensor {
-    /// Returns the elements of a dense tensor: a view, like that of [`Tensor::bytes`].
+    /// Returns the elements of a dense tensor: a view, like that of [`Tensor::bytes`]. Planes are joined into new memory.
     ///
     /// # Errors
     /// Misuse if the tensor has another layout; as [`Tensor::bytes`].
     pub fn dense(&self) -> Result<Dense> {
         self.sound()?;
+        if let Layout::Planes(_) = self.layout() {
+            return self.to_dense();
+        }
         if *self.layout() != Layout::Dense {
             return Err(self.wrong_layout("dense", "`to_dense` gives a dense copy of any layout"));
         }
@@ -61,13 +64,16 @@ impl Tensor {
         Ok(Dense::new(c.dtype, c.logical_type, self.shape().to_vec(), bytes))
     }
 
-    /// Returns the rows `rows` of a dense tensor's first dimension, reading only their bytes (see
+    /// Returns the rows `rows` of the first dimension of a dense tensor, or of one in planes, reading only their bytes (see
     /// [`Tensor::bytes_range`]).
     ///
     /// # Errors
     /// As [`Tensor::dense`]; Misuse if the rows are outside the shape.
     pub fn rows(&self, rows: Range<u64>) -> Result<Dense> {
         self.sound()?;
+        if let Layout::Planes(_) = self.layout() {
+            return planes::rows(self, rows);
+        }
         if *self.layout() != Layout::Dense {
             return Err(self.wrong_layout("dense", "`to_dense` gives a dense copy of any layout"));
         }
@@ -173,6 +179,7 @@ impl Tensor {
         }
         match self.layout() {
             layout if layout.is_computed() => Some(ElementType::new(DType::F32, None)),
+            Layout::Planes(of) => Some(ElementType::new(of.dtype, None)),
             Layout::Records | Layout::Blob | Layout::Other(_) => None,
             _ => Some(ElementType::new(self.dtype()?, self.logical_type())),
         }
@@ -209,6 +216,7 @@ impl Tensor {
             layout if layout.is_computed() => {
                 on_all_cores(&*self.computed()?, limits).map_err(in_context)
             }
+            Layout::Planes(_) => planes::to_dense(self),
             Layout::Strided => {
                 let checked = self.checked();
                 let view = Strided::from_tensor(self.info(), |role| checked.bytes(role));

@@ -65,7 +65,10 @@ impl NativeFile {
         let tensor = self.tensor(py, at)?;
         let role = Role::from_name(role);
         let c = tensor.component(&role);
-        let len = c.map_or(0, |c| c.decoded_len.unwrap_or(u64::MAX));
+        let len = match tensor.layout() {
+            Layout::Planes(of) => tensor.count().saturating_mul(of.count as u64),
+            _ => c.map_or(0, |c| c.decoded_len.unwrap_or(u64::MAX)),
+        };
         Ok((tensor, role, len))
     }
 }
@@ -392,7 +395,8 @@ impl NativeFile {
         end: u64,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let tensor = self.tensor(py, at)?;
-        let (Layout::Dense, Some(dtype)) = (tensor.layout(), tensor.dtype()) else {
+        let (Layout::Dense | Layout::Planes(_), Some(dtype)) = (tensor.layout(), tensor.dtype())
+        else {
             return Ok(None);
         };
         let element_type = ElementType::from_dtype(py, dtype, tensor.logical_type().as_ref())?;

@@ -141,11 +141,13 @@ impl Writing<'_> {
         if let Some(attributes) = &self.attributes {
             options = options.with_attributes(value::from_mapping(attributes)?);
         }
-        if let Some(name) = self.encoding.as_deref() {
+        if self.encoding.as_deref() == Some("planes") {
+            options = options.with_planes();
+        } else if let Some(name) = self.encoding.as_deref() {
             let known = Encoding::from_name(name).filter(|encoding| encoding.is_writable());
             let Some(encoding) = known else {
-                let known: Vec<_> =
-                    Encoding::writable().map(|encoding| format!("\"{encoding}\"")).collect();
+                let names = Encoding::writable().map(Encoding::as_str).chain(["planes"]);
+                let known: Vec<_> = names.map(|name| format!("\"{name}\"")).collect();
                 return Err(unknown(py, "encoding", name, &known.join(", ")));
             };
             options = options.with_encoding(encoding, self.level);

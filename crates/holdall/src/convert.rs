@@ -10,7 +10,8 @@ mod shards;
 
 pub use schema::{infer_schema, schema, schema_of_tensors};
 
-use crate::form::{FormRule, Forming, ReformedTensor, Reforms, TensorForm};
+use crate::delta::{self, NOT_MODEL};
+use crate::form::{FormRule, Forming, ReformedTensor, Reforms, TensorForm, is_simple};
 use crate::repack::{SparseForms, attributes_of_elements, is_sparse};
 use expected::is_made_dense;
 use holdall_core::layout::cast::{FloatType, Overflow};
@@ -26,7 +27,7 @@ use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::ledger;
 use holdall_io::select::{Cast, CastCount, Casts, Rename, Select};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
-use holdall_io::{File, Tensor};
+use holdall_io::{File, Tensor, planes};
 use holdall_io::{WriteOptions, Writer};
 use refusals::{Refusals, target_error};
 use shards::Shards;
@@ -397,6 +398,11 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     options.reforms.check(file)?;
     let format = write.format_for(path).ok();
     let expected = options.expected(file, &*encoder, format, into.as_ref())?;
+    if delta::is_delta(file) {
+        return Err(NOT_MODEL
+            .broken("the file is a delta between two models")
+            .in_source(file.name()));
+    }
     let forms = SparseForms::for_encoder(&*encoder);
     let mut items = Vec::new();
     let mut casts = Vec::new();
@@ -430,7 +436,14 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
                     (None, Some(first)) => over = Some(first),
                     (_, None) => {}
                 }
-                (item(&tensor, &forms, options)?, None)
+                let in_planes = match options.makes_planes(&tensor) {
+                    true => planes::item(&tensor)?,
+                    false => None,
+                };
+                match in_planes {
+                    Some(item) => (item, None),
+                    None => (item(&tensor, &*encoder, &forms, options)?, None),
+                }
             }
         };
         if let Some(name) = options.renames.iter().find_map(|r| r.apply(tensor.name())) {
@@ -568,17 +581,42 @@ fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) 
     }
 }
 
+impl Convert {
+    /// Returns `true` if the write options ask for planes of a tensor that is not in planes yet. One that is cast is written
+    /// in planes by the writer, once it has its new type.
+    fn makes_planes(&self, tensor: &Tensor) -> bool {
+        let is_in_planes = matches!(tensor.layout(), Layout::Planes(_));
+        let is_cast = self.casts.target(tensor.name()).is_some();
+        self.write.has_planes() && !is_in_planes && !is_cast && is_simple(tensor)
+    }
+}
+
 /// Returns the item for a tensor: how it is written, and the sources of its bytes.
-fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item> {
+pub(crate) fn item(
+    tensor: &Tensor,
+    encoder: &dyn Encode,
+    forms: &SparseForms,
+    options: &Convert,
+) -> Result<Item> {
     let has_elements =
         || is_sparse(tensor) || tensor.layout().is_computed() || tensor.description().is_some();
     if is_made_dense(tensor.layout()) || (options.dense && has_elements()) {
         return dense_item(tensor);
     }
-    forms.item(tensor)
+    let mut item = forms.item(tensor)?;
+    if let Layout::Planes(_) = tensor.layout() {
+        let is_refused = encoder.check_tensor(&item.spec).is_err();
+        let is_cast = options.casts.target(tensor.name()).is_some();
+        if is_refused || is_cast || options.dense {
+            return dense_item(tensor);
+        }
+        // Without their encoding, planes would take as much as the dense tensor.
+        item.keep = CopyMode::Encoding;
+    }
+    Ok(item)
 }
 
-fn dense_item(tensor: &Tensor) -> Result<Item> {
+pub(crate) fn dense_item(tensor: &Tensor) -> Result<Item> {
     let element_type = tensor.dense_type();
     let (dtype, logical) = element_type
         .map_or((DType::F32, None), |element_type| (element_type.dtype, element_type.logical_type));

@@ -1,4 +1,4 @@
-//! Writes dense tensors in another form: sparse or quantized.
+//! Writes dense tensors in another form: sparse, quantized, or in byte planes.
 
 mod groups;
 mod stored;
@@ -13,13 +13,14 @@ use holdall_core::layout::number::{ElementType, NumberClass};
 use holdall_core::layout::quantized::Grouping;
 use holdall_core::layout::{DENSE_LIMIT, errors_of};
 use holdall_core::model::block::{BLOCK_TYPES, BlockType};
+use holdall_core::model::plane::PlaneType;
 use holdall_core::{
     Attributes, ComponentSpec, DType, Error, Layout, LogicalType, Result, Role, TensorSpec, Warning,
 };
 use holdall_io::error::{FORM_RULE, NOT_FORMED};
 use holdall_io::items::{ComponentSource, CopyMode, Item, MadePieces};
 use holdall_io::select::{ByName, Glob};
-use holdall_io::{Check, DensePieces, File, Tensor, Work};
+use holdall_io::{Check, DensePieces, File, Tensor, Work, planes};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use stored::NonzeroContent;
@@ -32,6 +33,8 @@ pub enum TensorForm {
     Csr,
     /// Sparse, by coordinates (COO).
     Coo,
+    /// Floats in byte planes, losslessly compressed.
+    Planes,
     /// Quantized in groups.
     Group(Grouping),
     /// Quantized in blocks of a ggml type that [can be written](can_quantize).
@@ -44,6 +47,7 @@ impl fmt::Display for TensorForm {
         match self {
             TensorForm::Csr => f.write_str("csr"),
             TensorForm::Coo => f.write_str("coo"),
+            TensorForm::Planes => f.write_str("planes"),
             TensorForm::Group(kind) => match kind.size() {
                 Some(size) => write!(f, "group:{}:{size}", kind.bits()),
                 None => write!(f, "group:{}:-1", kind.bits()),
@@ -62,6 +66,7 @@ impl TensorForm {
         match name {
             "csr" => return Ok(TensorForm::Csr),
             "coo" => return Ok(TensorForm::Coo),
+            "planes" => return Ok(TensorForm::Planes),
             _ => {}
         }
         if let Some(block_type) = BlockType::by_name(name) {
@@ -87,7 +92,7 @@ impl TensorForm {
         let Some((bits, size)) = parsed else {
             let name = name.shown();
             let message = format!(
-                "unknown form `{name}`; expected csr, coo, keep, group:BITS:SIZE (such as group:4:128) or a block type (such as q8_0)"
+                "unknown form `{name}`; expected csr, coo, planes, keep, group:BITS:SIZE (such as group:4:128) or a block type (such as q8_0)"
             );
             return Err(FORM_RULE.broken(message));
         };
@@ -238,6 +243,7 @@ impl Reforms {
         let made = match form {
             TensorForm::Group(grouping) => quantized(tensor, grouping, work).map_err(in_context)?,
             TensorForm::Blocks(block_type) => in_blocks(tensor, block_type, work),
+            TensorForm::Planes => planes::item(tensor)?.map(|item| (item, ErrorStats::default())),
             _ => sparse(tensor, form, &element_type, by_name)?,
         };
         let Some((item, errors)) = made else { return Ok(None) };
@@ -249,10 +255,14 @@ impl Reforms {
 }
 
 /// Returns `true` if patterns apply to tensors of this layout.
-fn is_simple(tensor: &Tensor) -> bool {
+pub(crate) fn is_simple(tensor: &Tensor) -> bool {
     let is_dense = matches!(
         tensor.layout(),
-        Layout::Dense | Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid
+        Layout::Dense
+            | Layout::Planes(_)
+            | Layout::Strided
+            | Layout::SparseBlocks
+            | Layout::SparseHybrid
     );
     is_dense || is_sparse(tensor)
 }
@@ -263,6 +273,7 @@ fn has_form(tensor: &Tensor, form: TensorForm) -> bool {
         Layout::SparseCsr | Layout::PackedCsr => form == TensorForm::Csr,
         Layout::SparseCoo | Layout::PackedCoo => form == TensorForm::Coo,
         Layout::Blocks(block_type) => form == TensorForm::Blocks(block_type),
+        Layout::Planes(_) => form == TensorForm::Planes,
         _ => false,
     }
 }
@@ -274,6 +285,9 @@ fn can_have_form(tensor: &Tensor, form: TensorForm, element_type: &ElementType) 
             tensor.shape().len() == 2 && element_type.is_known() && element_type.bits() >= 8
         }
         TensorForm::Coo => element_type.is_known() && element_type.bits() >= 8,
+        TensorForm::Planes => {
+            element_type.logical_type.is_none() && PlaneType::by_dtype(element_type.dtype).is_some()
+        }
         TensorForm::Group(_) => {
             element_type.is_known() && element_type.class() == NumberClass::Float
         }
@@ -286,8 +300,8 @@ fn can_have_form(tensor: &Tensor, form: TensorForm, element_type: &ElementType) 
 
 /// Returns `true` if a pattern applies to the tensor.
 fn fits_pattern(tensor: &Tensor, form: TensorForm, element_type: &ElementType) -> bool {
-    can_have_form(tensor, form, element_type)
-        && (form.is_sparse() || is_quantizable(tensor, element_type))
+    let is_any = form.is_sparse() || form == TensorForm::Planes;
+    can_have_form(tensor, form, element_type) && (is_any || is_quantizable(tensor, element_type))
 }
 
 fn is_quantizable(tensor: &Tensor, element_type: &ElementType) -> bool {

@@ -23,6 +23,7 @@ pub mod cache;
 #[cfg(feature = "carton")]
 pub mod carton;
 pub mod convert;
+pub mod delta;
 pub mod diff;
 pub mod edit;
 mod elements;
@@ -103,5 +104,6 @@ fn rules_of_packages() -> impl Iterator<Item = &'static Rule> {
 
 /// Returns every rule of this crate and of the crates that it depends on.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    holdall_records::rules().chain(rules_of_packages()).chain(holdall_io::rules())
+    let own = delta::RULES.iter().copied();
+    own.chain(holdall_records::rules()).chain(rules_of_packages()).chain(holdall_io::rules())
 }

@@ -12,8 +12,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// For shared codecs' rules that no format can break.
 const CODEC: &str = "of codecs without rules of their own, in which no format's files are written";
 
+/// For rules about a delta and its base.
+const APPLYING: &str = "found when a delta is applied to a base, or converted; `delta.rs` has it";
+
 /// Rules that no small file breaks, and why.
 const EXCUSED: &[(&str, &str)] = &[
+    ("delta/not-a-delta", APPLYING),
+    ("delta/base", APPLYING),
+    ("delta/target", APPLYING),
+    ("delta/unfit", APPLYING),
+    ("delta/not-a-model", APPLYING),
     ("format/not-built", "found in builds that lack a format"),
     ("package/unread", "of a file that is packed, as a warning"),
     ("infer/mixed", GIVEN),

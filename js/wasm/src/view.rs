@@ -8,7 +8,7 @@ use holdall_core::layout::dense::Dense;
 use holdall_core::layout::number::ElementType;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr, Tiles};
-use holdall_core::layout::{Computed as _, float, strided::Strided};
+use holdall_core::layout::{Computed as _, float, planes::Planes, strided::Strided};
 use holdall_core::{Bytes, DType, Error, Layout, Limits, LogicalType, Role, TensorInfo};
 use std::collections::BTreeMap;
 
@@ -48,6 +48,7 @@ fn dense_view(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Dense, 
         Layout::QuantizedGroup => Quantized::from_tensor(info, get)?.to_dense(limits),
         Layout::Blocks(_) => Blocks::from_tensor(info, get)?.to_dense(limits),
         Layout::Strided => Strided::from_tensor(info, get)?.to_dense(limits),
+        Layout::Planes(_) => Planes::from_tensor(info, get)?.to_dense(limits),
         other => {
             let layout = other.as_str().shown();
             Err(CALL.broken(format!("the layout `{layout}` has no dense form")))

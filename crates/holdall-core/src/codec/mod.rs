@@ -42,7 +42,9 @@ pub use decode::{BlockDecoder, Checksums, Collected, Decoder, StreamDecoder, dec
 pub use encode::{Encoder, NewEncoder};
 pub use encoding::{CodecId, Encoding};
 pub use limits::{DECODED_LEN, check_decoded_len, max_decoded_len};
-pub use seek::{FRAME_LEN, Frame, SINGLE_FRAME_MAX, SeekFormat, SeekTable, frame_lens};
+pub use seek::{
+    FRAME_LEN, Frame, PLANE_FRAME_LEN, SINGLE_FRAME_MAX, SeekFormat, SeekTable, frame_lens,
+};
 
 use crate::error::{Result, Rule};
 use crate::limits::Limits;

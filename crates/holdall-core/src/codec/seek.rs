@@ -9,6 +9,9 @@ pub const FRAME_LEN: u64 = 1 << 20;
 /// Components of at most this many decoded bytes are one frame without a table.
 pub const SINGLE_FRAME_MAX: u64 = 4 << 20;
 
+/// Decoded bytes per frame of a component that is a [byte plane](crate::layout::planes).
+pub const PLANE_FRAME_LEN: u64 = 128 << 10;
+
 /// The format in which a codec stores the locations of frames: a table at the end of a component, whose last bytes give
 /// its length. Decoders of the whole component skip it.
 pub trait SeekFormat: Send + Sync {

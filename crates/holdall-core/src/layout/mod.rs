@@ -6,12 +6,14 @@
 
 pub mod blocks;
 pub mod cast;
+pub mod delta;
 pub mod dense;
 // Without the feature there are no descriptions, and code that uses them is never called.
 #[cfg_attr(not(feature = "layouts"), allow(dead_code))]
 pub mod described;
 pub mod float;
 pub mod number;
+pub mod planes;
 pub mod quantized;
 pub mod records;
 pub mod sparse;

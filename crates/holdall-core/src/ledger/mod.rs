@@ -153,7 +153,7 @@ impl Pair<'_> {
             return true;
         }
         match (old, new) {
-            (Layout::Strided, Layout::Dense) => true,
+            (Layout::Strided | Layout::Planes(_), Layout::Dense) => true,
             (Layout::SparseBlocks | Layout::SparseHybrid, Layout::Dense) => {
                 self.left_behind(LossKind::Layout(old.as_str().to_owned()));
                 true
@@ -168,8 +168,8 @@ impl Pair<'_> {
         // An unknown layout has no main component, so the components of the same role are compared.
         let same_role = others.iter().find(|other| other.role == old.role);
         let Some(new) = same_role.or_else(|| main(others)) else { return };
-        let was = (old.dtype, old.logical_type.as_ref());
-        let is = (new.dtype, new.logical_type.as_ref());
+        let was = element_type(self.source.layout(), old);
+        let is = element_type(self.target.layout(), new);
         let is_computed = self.source.layout().is_computed()
             || self.target.layout().is_computed()
             || matches!(self.source.layout(), Layout::Other(_));
@@ -263,6 +263,14 @@ impl Pair<'_> {
 }
 
 /// Returns the component that contains the elements, as [`crate::TensorInfo::dtype`] does.
+fn element_type<'a>(layout: &Layout, main: &'a ComponentEntry) -> (DType, Option<&'a LogicalType>) {
+    match layout {
+        Layout::Planes(of) => (of.dtype, None),
+        _ => (main.dtype, main.logical_type.as_ref()),
+    }
+}
+
+/// Returns the component that holds the elements.
 fn main(parts: &[ComponentEntry]) -> Option<&ComponentEntry> {
     let roles = [Role::Data, Role::Values, Role::PackedWeight, Role::Entries];
     let of_role = |role| parts.iter().find(|part| part.role == role);

@@ -3,7 +3,8 @@
 use super::expected::TieRule;
 use super::record::{Entry, Side, StoredPlace};
 use super::{Expected, Ledger, Loss, LossKind};
-use crate::model::Role;
+use crate::model::plane::PlaneType;
+use crate::model::{Layout, Role};
 use crate::read::Extent;
 use holdall_collections::HashMap;
 
@@ -37,7 +38,11 @@ pub(super) fn compare(
         let (Some(new_member), Some(new_owner)) = (new_index(member), new_index(owner)) else {
             continue;
         };
-        if first((new_member, role.clone())) == first((new_owner, owner_role.clone())) {
+        let is_tied = |role_of_member, role_of_owner| {
+            first((new_member, role_of_member)) == first((new_owner, role_of_owner))
+        };
+        let new_role = |at: usize, role: &Role| role_in(target.entry(at).layout(), role);
+        if is_tied(new_role(new_member, &role), new_role(new_owner, &owner_role)) {
             continue;
         }
         let (member, owner) = (source.entry(member), source.entry(owner));
@@ -61,6 +66,16 @@ pub(super) fn compare(
             true => out.unaccounted.push(loss),
             false => out.left_behind.push(loss),
         }
+    }
+}
+
+/// Returns the role, in the target, of the component that holds the elements of a component of the source: the first plane
+/// stands for all of them, because the planes of a tensor are shared together.
+fn role_in(layout: &Layout, role: &Role) -> Role {
+    match layout {
+        Layout::Planes(of) if *role == Role::Data => of.roles().next().unwrap_or(Role::Data),
+        Layout::Dense if PlaneType::is_plane(role) => Role::Data,
+        _ => role.clone(),
     }
 }
 

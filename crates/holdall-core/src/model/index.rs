@@ -602,9 +602,14 @@ impl TensorInfo {
     }
 
     /// Returns the storage dtype of the tensor's elements: that of the component `data`, `values`, `packed_weight` or
-    /// `entries`, or else of the first component. Returns `None` if the tensor has no components.
+    /// `entries`, or else of the first component; for a tensor in planes, that of the elements. Returns `None` if the tensor
+    /// has no components.
     pub fn dtype(&self) -> Option<DType> {
-        self.main_row().map(|row| row.dtype)
+        let stored = self.main_row()?.dtype;
+        match self.layout() {
+            Layout::Planes(of) => Some(of.dtype),
+            _ => Some(stored),
+        }
     }
 
     /// Returns the logical type of the tensor's elements: that of the same component as [`TensorInfo::dtype`].

@@ -10,6 +10,7 @@ pub mod group;
 mod index;
 mod interner;
 mod nearest;
+pub mod plane;
 #[cfg(feature = "digests")]
 pub mod sha256;
 mod shape;

@@ -1,6 +1,7 @@
 //! The parts of a tensor: its layout and its components.
 
 use super::block::BlockType;
+use super::plane::PlaneType;
 use super::{ByteOrder, DType, Digest, Encoding, LogicalType};
 use crate::read::Extent;
 use std::fmt;
@@ -8,13 +9,13 @@ use std::sync::Arc;
 
 macro_rules! open_names {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }
-        $($(#[$wdoc:meta])* or $wide:ident($inner:ty) by $find:path)?) => {
+        $($(#[$wdoc:meta])* or $wide:ident($inner:ty) by $find:path)*) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum $name {
             $($(#[$vdoc])* $variant,)*
-            $($(#[$wdoc])* $wide($inner),)?
+            $($(#[$wdoc])* $wide($inner),)*
             /// A name that this version does not know; it is kept unchanged.
             Other(Arc<str>),
         }
@@ -24,7 +25,7 @@ macro_rules! open_names {
             pub fn as_str(&self) -> &str {
                 match self {
                     $($name::$variant => $text,)*
-                    $($name::$wide(inner) => inner.layout,)?
+                    $($name::$wide(inner) => inner.layout,)*
                     $name::Other(text) => text,
                 }
             }
@@ -36,7 +37,7 @@ macro_rules! open_names {
                     other => {
                         $(if let Some(inner) = $find(other) {
                             return $name::$wide(inner);
-                        })?
+                        })*
                         $name::Other(other.into())
                     }
                 }
@@ -81,6 +82,8 @@ open_names! {
     }
     /// ggml's blocks of this type: one component, `data`: `gguf.q4_k`.
     or Blocks(&'static BlockType) by BlockType::by_layout
+    /// Byte planes of floats of this type: `p0`, `p1`, …, one for each byte of an element: `planes.bf16`.
+    or Planes(&'static PlaneType) by PlaneType::by_layout
 }
 
 open_names! {
@@ -127,7 +130,8 @@ impl Layout {
             // The heap is only needed if records have entries, which the layout alone does not determine.
             Layout::Records => &[Role::Data],
             Layout::Blob => &[Role::Entries, Role::BlobData],
-            Layout::Other(_) => &[],
+            // A tensor that lacks planes is kept, and an error of its view.
+            Layout::Planes(_) | Layout::Other(_) => &[],
         }
     }
 

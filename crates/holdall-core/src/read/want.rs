@@ -1,8 +1,9 @@
 //! Requests for components.
 
-use crate::codec::{SINGLE_FRAME_MAX, SeekTable};
+use crate::codec::{PLANE_FRAME_LEN, SINGLE_FRAME_MAX, SeekTable};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+use crate::model::plane::PlaneType;
 use crate::model::{Component, Encoding};
 use crate::read::{ComponentDecoder, Digests, Extent};
 use holdall_collections::HashMap;
@@ -119,7 +120,11 @@ impl Component {
         let is_cut = self.turned_len() > 1;
         let decoded_len = self.decoded_len.filter(|_| !is_cut)?;
         let len = self.stored_len();
-        let has_one = decoded_len > SINGLE_FRAME_MAX && len >= seek.footer_len();
+        let single = match PlaneType::is_plane(&self.role) {
+            true => PLANE_FRAME_LEN,
+            false => SINGLE_FRAME_MAX,
+        };
+        let has_one = decoded_len > single && len >= seek.footer_len();
         has_one.then(|| self.stored.part(len.saturating_sub(TABLE_GUESS)..len))
     }
 

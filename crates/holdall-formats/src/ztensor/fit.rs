@@ -94,7 +94,7 @@ fn check_layout(version: Version, tensor: &TensorSpec) -> Result<()> {
         Layout::Dense | Layout::SparseCsr | Layout::SparseCoo => true,
         Layout::PackedCsr | Layout::PackedCoo => version == Version::V0_1,
         Layout::QuantizedGroup => version == Version::V1_2,
-        Layout::Blocks(_) => version != Version::V0_1,
+        Layout::Blocks(_) | Layout::Planes(_) => version != Version::V0_1,
         // These layouts are made dense.
         Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid => false,
         // Records and blobs need their schema, which is an attribute of the tensor.

@@ -4,7 +4,9 @@ use super::{LoadOptions, Loaded, LoadedMemory};
 use crate::buffer::Buffer;
 use crate::checked::Check;
 use crate::file::{File, Tensor};
+use crate::planes;
 use bytes::Bytes;
+use holdall_core::layout::dense::Dense;
 use holdall_core::read::Want;
 use holdall_core::{Extent, Plan, Result, Role};
 use std::ops::Range;
@@ -101,9 +103,15 @@ impl Tensor {
     /// Creating a view does not read its bytes, so the digest is only checked under [`Check::All`].
     /// [`Checked::bytes`](crate::Checked::bytes) returns the same bytes after checking the digest.
     ///
+    /// The [`Role::Data`] of a tensor in planes are its elements, joined in new memory; so it is for the other methods that read
+    /// decoded bytes.
+    ///
     /// # Errors
     /// NotFound, Io, Integrity, Malformed, Limit.
     pub fn bytes(&self, role: &Role) -> Result<Bytes> {
+        if planes::is_joined(self, role) {
+            return planes::to_dense(self).map(Dense::into_bytes);
+        }
         let c = self.require(role)?;
         match super::borrowed(self.file(), &c) {
             Some(bytes) if self.file().check() != Check::All => {
@@ -119,6 +127,11 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::bytes`].
     pub fn memory(&self, role: &Role) -> Result<(Buffer, Range<usize>)> {
+        if planes::is_joined(self, role) {
+            let mut memory = planes::joined(self)?;
+            let len = memory.as_mut().len();
+            return Ok((memory, 0..len));
+        }
         let c = self.require(role)?;
         super::component_memory(self.file(), self.position(), &c)
             .map_err(|e| self.in_context(e, &c))
@@ -129,6 +142,9 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::bytes`]; Misuse if the buffer has another length.
     pub fn read_into(&self, role: &Role, out: &mut [u8]) -> Result<()> {
+        if planes::is_joined(self, role) {
+            return planes::join_into(self, out);
+        }
         let c = self.require(role)?;
         super::component_into(self.file(), self.position(), &c, out)
             .map_err(|e| self.in_context(e, &c))

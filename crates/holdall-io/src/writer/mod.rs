@@ -2,24 +2,26 @@
 
 mod finished;
 mod options;
+mod whole;
 
 pub use finished::Finished;
 pub use options::WriteOptions;
 
-use crate::compress::{Buffers, Compressor};
+use crate::compress::{Buffers, Compression, Compressor};
 use crate::error::{DECLARE, FAILED, NOT_WRITTEN, WRITE_LEN};
 use crate::sink::{FileSink, Sink, StreamSink};
-use holdall_core::codec::{SINGLE_FRAME_MAX, frame_lens};
+use holdall_core::codec::SINGLE_FRAME_MAX;
 use holdall_core::error::Shown as _;
 use holdall_core::ledger::Record;
 use holdall_core::model::Hasher;
 use holdall_core::{
-    Algorithm, ComponentRef, Digest, Encode, Encoding, Error, Result, Stored, TensorSpec,
+    Algorithm, ComponentRef, Digest, Encode, Encoding, Error, Result, Role, Stored, TensorSpec,
 };
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
+use whole::WholeTensor;
 
 /// The number of bytes after which cancellation is checked during a write.
 const STRETCH: u64 = 64 << 20;
@@ -64,6 +66,10 @@ pub struct Writer<S: Sink> {
     placed: Option<HashMap<ComponentRef, Stored>>,
     /// The record of everything given to the encoder.
     record: Record,
+    /// The tensor that is collected before it is written in planes.
+    whole: Option<WholeTensor>,
+    /// The names of the tensors that were written in planes.
+    in_planes: HashSet<String>,
 }
 
 struct Current {
@@ -87,10 +93,10 @@ enum To {
     Sink { start: u64, hasher: Option<Hasher> },
     /// Collects all bytes, which the encoder then writes in the file's own syntax (such as JSON values).
     Words(Vec<u8>),
-    /// Collects a frame, which is then compressed with `encoding`. `frame_len` is the length of this frame and of those
+    /// Collects a frame, which is then compressed. `frame_len` is the length of this frame and of those
     /// after it; `hasher` is the digest so far if the format's digests cover decoded bytes.
     Frames {
-        encoding: Encoding,
+        compression: Compression,
         buffers: Buffers,
         frame_len: u64,
         first: bool,
@@ -102,7 +108,7 @@ enum To {
 struct Slot {
     tensor: Arc<TensorSpec>,
     component: usize,
-    encoding: Encoding,
+    compression: Compression,
     first: bool,
     /// For the last frame: `Some`, with the digest of all decoded bytes if the format's digests cover those.
     last: Option<Option<Digest>>,
@@ -156,6 +162,8 @@ impl<S: Sink> Writer<S> {
             spare: Vec::new(),
             placed: Some(HashMap::new()),
             record: Record::new(Some(options.attributes.clone())),
+            whole: None,
+            in_planes: HashSet::new(),
         }
     }
 
@@ -216,6 +224,22 @@ impl<S: Sink> Writer<S> {
     /// # Errors
     /// Misuse if the previous tensor lacks bytes; Unsupported if the format cannot hold the tensor.
     pub fn tensor(&mut self, tensor: TensorSpec) -> Result<()> {
+        self.ready()?;
+        let begun = match self.collect(tensor.with_plain_types())? {
+            Some(tensor) => self.begin_tensor(tensor),
+            None => Ok(()),
+        };
+        begun
+    }
+
+    /// Begins a tensor in the layout that it has, also if the options ask for planes.
+    pub(crate) fn tensor_in_layout(&mut self, tensor: TensorSpec) -> Result<()> {
+        self.ready()?;
+        self.begin_tensor(tensor.with_plain_types())
+    }
+
+    /// Checks that a tensor can begin, and begins the file with the first one.
+    fn ready(&mut self) -> Result<()> {
         self.check_complete()?;
         if !self.begun {
             if self.encoder.header_first() {
@@ -224,7 +248,11 @@ impl<S: Sink> Writer<S> {
             self.encoder.check_attributes(&self.options.attributes)?;
             self.begin(&[])?;
         }
-        let tensor = tensor.with_plain_types();
+        Ok(())
+    }
+
+    /// Begins a tensor in the layout that it has.
+    fn begin_tensor(&mut self, tensor: TensorSpec) -> Result<()> {
         self.encoder.check_tensor(&tensor)?;
         let tensor = Arc::new(tensor);
         self.record.add(Arc::clone(&tensor));
@@ -243,7 +271,10 @@ impl<S: Sink> Writer<S> {
             let to = match self.options.encoding {
                 _ if self.encoder.states(&tensor, component) => To::Words(Vec::new()),
                 Encoding::Raw => self.straight(&tensor, component)?,
-                encoding => self.frames(encoding, spec.dtype.width(), spec.decoded_len),
+                encoding => {
+                    let usual = self.usual(encoding);
+                    self.frames(usual, spec.dtype.width(), spec.decoded_len)
+                }
             };
             let current = Current {
                 tensor: Arc::clone(&tensor),
@@ -261,15 +292,18 @@ impl<S: Sink> Writer<S> {
         Ok(())
     }
 
+    /// Returns how components are compressed in `encoding`: with the level of the options if they have this encoding.
+    pub(crate) fn usual(&self, encoding: Encoding) -> Compression {
+        let level = self.options.level.filter(|_| self.options.encoding == encoding);
+        Compression { encoding, level, frame_len: None }
+    }
+
     /// Prepares to compress the bytes of a component.
-    fn frames(&mut self, encoding: Encoding, width: u64, decoded_len: u64) -> To {
-        let frame_len = match encoding.seek_format() {
-            Some(_) => frame_lens(decoded_len).0.next().unwrap_or(0),
-            None => decoded_len,
-        };
+    fn frames(&mut self, compression: Compression, width: u64, decoded_len: u64) -> To {
+        let frame_len = compression.frame_len(decoded_len);
         let hasher = self.digest.filter(|_| self.encoder.digests_decoded()).map(Hasher::new);
         let buffers = self.buffers(frame_len, width);
-        To::Frames { encoding, buffers, frame_len, first: true, hasher }
+        To::Frames { compression, buffers, frame_len, first: true, hasher }
     }
 
     fn buffers(&mut self, len: u64, width: u64) -> Buffers {
@@ -383,15 +417,32 @@ impl<S: Sink> Writer<S> {
         !self.encoder.needs_seek_table()
     }
 
-    /// Compresses the current component with this encoding, regardless of the options.
-    pub(crate) fn compressed(&mut self, encoding: Encoding) {
+    /// Compresses the current component in this way, regardless of the options.
+    pub(crate) fn compressed(&mut self, compression: Compression) {
         let Some(mut current) = self.current.take() else { return };
-        if let To::Sink { .. } = current.to {
-            let spec = current.tensor.components.get(current.component);
-            let width = spec.map_or(1, |spec| spec.dtype.width());
-            current.to = self.frames(encoding, width, current.left);
+        let spec = current.tensor.components.get(current.component);
+        let width = spec.map_or(1, |spec| spec.dtype.width());
+        match current.to {
+            To::Sink { .. } => current.to = self.frames(compression, width, current.left),
+            To::Frames { buffers, first: true, .. } if buffers.decoded.is_empty() => {
+                self.spare.push(buffers);
+                current.to = self.frames(compression, width, current.left);
+            }
+            to => current.to = to,
         }
         self.current = Some(current);
+    }
+
+    /// Writes the current component without compression, regardless of the options.
+    pub(crate) fn uncompressed(&mut self) -> Result<()> {
+        let Some(mut current) = self.current.take() else { return Ok(()) };
+        if let To::Frames { buffers, .. } = current.to {
+            self.spare.push(buffers);
+            let tensor = Arc::clone(&current.tensor);
+            current.to = self.straight(&tensor, current.component)?;
+        }
+        self.current = Some(current);
+        Ok(())
     }
 
     /// Declares that the bytes of the current component are already encoded. The caller guarantees that they decode to
@@ -431,6 +482,17 @@ impl<S: Sink> Writer<S> {
     }
 
     fn write_all(&mut self, mut bytes: &[u8]) -> Result<()> {
+        if let Some(whole) = &mut self.whole {
+            let now = whole.left().min(bytes.len() as u64) as usize;
+            let (now, later) = bytes.split_at(now);
+            whole.bytes.extend_from_slice(now);
+            if whole.is_complete()
+                && let Some(whole) = self.whole.take()
+            {
+                self.write_whole(whole)?;
+            }
+            bytes = later;
+        }
         while !bytes.is_empty() {
             let Some(mut current) = self.current.take() else {
                 let more = bytes.len();
@@ -478,7 +540,7 @@ impl<S: Sink> Writer<S> {
                 }
                 Ok(bytes.len())
             }
-            To::Frames { encoding, buffers, frame_len, first, hasher } => {
+            To::Frames { compression, buffers, frame_len, first, hasher } => {
                 let filled = buffers.decoded.len() as u64;
                 let room = (*frame_len - filled).min(bytes.len() as u64) as usize;
                 buffers.decoded.extend_from_slice(&bytes[..room]);
@@ -492,7 +554,7 @@ impl<S: Sink> Writer<S> {
                     let slot = Slot {
                         tensor: Arc::clone(&current.tensor),
                         component: current.component,
-                        encoding: *encoding,
+                        compression: *compression,
                         first: std::mem::take(first),
                         last: (left == 0).then(|| hasher.take().map(Hasher::finish)),
                     };
@@ -509,16 +571,14 @@ impl<S: Sink> Writer<S> {
     }
 
     fn compress(&mut self, buffers: Buffers, slot: Slot) -> Result<()> {
-        let WriteOptions { encoding: asked, level, ref work, .. } = self.options;
-        if self.compressor.as_ref().is_none_or(|c| c.encoding() != slot.encoding) {
-            let level = level.filter(|_| asked == slot.encoding);
-            let compressor = Compressor::new(slot.encoding, level, work)?;
+        if self.compressor.as_ref().is_none_or(|c| !c.serves(slot.compression)) {
+            let compressor = Compressor::new(slot.compression, &self.options.work)?;
             self.drain(0)?;
             self.compressor = Some(compressor);
         }
         // A component that is one frame takes memory of its whole length, so only one is in progress at a time.
-        if slot.encoding.seek_format().is_none() && buffers.decoded.len() as u64 > SINGLE_FRAME_MAX
-        {
+        let has_frames = slot.compression.encoding.seek_format().is_some();
+        if !has_frames && buffers.decoded.len() as u64 > SINGLE_FRAME_MAX {
             self.drain(0)?;
         }
         loop {
@@ -562,14 +622,14 @@ impl<S: Sink> Writer<S> {
             return Ok(());
         };
         if (arriving.frames.len() > 1 || self.encoder.needs_seek_table())
-            && let Some(seek) = slot.encoding.seek_format()
+            && let Some(seek) = slot.compression.encoding.seek_format()
         {
             let table = seek.write_table(&arriving.frames)?;
             arriving.append(&mut self.sink, &table)?;
         }
         let stored = Stored {
             range: arriving.start..self.sink.len(),
-            encoding: slot.encoding,
+            encoding: slot.compression.encoding,
             digest: of_decoded.or_else(|| arriving.hasher.map(Hasher::finish)),
         };
         self.component_written(&slot.tensor, slot.component, stored)
@@ -593,9 +653,9 @@ impl<S: Sink> Writer<S> {
                 self.encoder.state(&tensor, component, &bytes)
             }
             // An empty component is one empty frame. All others were compressed when their last frame was full.
-            To::Frames { encoding, buffers, first: true, hasher, .. } => {
+            To::Frames { compression, buffers, first: true, hasher, .. } => {
                 let last = Some(hasher.map(Hasher::finish));
-                self.compress(buffers, Slot { tensor, component, encoding, first: true, last })
+                self.compress(buffers, Slot { tensor, component, compression, first: true, last })
             }
             To::Frames { .. } => Ok(()),
         }
@@ -649,6 +709,10 @@ impl<S: Sink> Writer<S> {
     fn check_complete(&self) -> Result<()> {
         if self.failed {
             return Err(FAILED.broken("an earlier write failed, so the file would be incomplete"));
+        }
+        if let Some(whole) = &self.whole {
+            let e = WRITE_LEN.broken(format!("{} of the declared bytes are missing", whole.left()));
+            return Err(e.in_tensor(whole.spec.name.as_str()).in_component(&Role::Data));
         }
         match &self.current {
             None => Ok(()),

@@ -4,7 +4,9 @@ use crate::error::{EXTENSION, NOT_IN_FORMAT};
 use crate::sink::Durability;
 use crate::with_work;
 use crate::work::Work;
-use holdall_core::{Algorithm, Attributes, Encode, EncodeOptions, Encoding, Remedy, Result};
+use holdall_core::{
+    Algorithm, Attributes, Encode, EncodeOptions, Encoding, Remedy, Result, TensorSpec,
+};
 use holdall_formats::Format;
 use std::path::Path;
 
@@ -18,6 +20,7 @@ pub struct WriteOptions {
     pub attributes: Attributes,
     pub(crate) encoding: Encoding,
     pub(crate) level: Option<i32>,
+    pub(super) planes: bool,
     pub(super) digest: DigestChoice,
     /// Whether an existing file is replaced. Default: `false`.
     pub overwrite: bool,
@@ -42,6 +45,7 @@ impl WriteOptions {
             attributes: Attributes::new(),
             encoding: Encoding::Raw,
             level: None,
+            planes: false,
             digest: DigestChoice::Default,
             work: Work::default(),
             overwrite: false,
@@ -81,6 +85,19 @@ impl WriteOptions {
     pub fn with_encoding(mut self, encoding: Encoding, level: Option<i32>) -> WriteOptions {
         (self.encoding, self.level) = (encoding, level);
         self
+    }
+
+    /// Writes dense tensors of floats in [byte planes](holdall_core::layout::planes) if that takes less than 97 % of their bytes,
+    /// and compresses all other components with zstd. A tensor that is given to a [`Writer`](crate::Writer) in pieces is kept in
+    /// memory until it is complete. Creating the writer fails if the format cannot hold planes.
+    pub fn with_planes(mut self) -> WriteOptions {
+        self.planes = true;
+        self.with_encoding(Encoding::ZSTD, None)
+    }
+
+    /// Returns `true` if floats are written in planes.
+    pub fn has_planes(&self) -> bool {
+        self.planes
     }
 
     /// Returns the digest algorithm that the caller chose. `None` if the default applies, or if digests are off.
@@ -157,6 +174,11 @@ impl WriteOptions {
             None => encoder,
         };
         let name = format.name;
+        if self.planes && encoder.check_tensor(&sample_in_planes()).is_err() {
+            let e = NOT_IN_FORMAT
+                .broken(format!("{name} cannot hold byte planes, which were requested"));
+            return Err(e.with_remedy(Remedy::DefaultEncoding));
+        }
         if !encoder.can_encode(self.encoding) {
             let requested = self.encoding;
             let lacks = if encoder.can_compress() { "such encoding" } else { "compression" };
@@ -174,6 +196,12 @@ impl WriteOptions {
         }
         Ok(encoder)
     }
+}
+
+/// Returns a tensor in planes, for asking an encoder whether it can hold one.
+fn sample_in_planes() -> TensorSpec {
+    let of = &holdall_core::model::plane::PLANE_TYPES[0];
+    crate::planes::split::spec(of, "sample", &[1], Attributes::new())
 }
 
 /// The choice of the components' digest.

@@ -16,7 +16,7 @@ from ._reports import VerifyReport
 from ._sources import in_store, local, reader
 from ._stream import Arriving
 from ._sparse import LAYOUTS
-from ._tensor import WAYS, Tensor
+from ._tensor import WAYS, Tensor, is_dense
 from ._tree import Tree
 from .errors import FormatWarning, HoldallError, MalformedError, MissingNameError, UnsupportedError, UsageError
 
@@ -368,7 +368,7 @@ class File(Mapping[str, "Tensor"]):
             # These are not rounded.
             plain = WAYS if dense else (*LAYOUTS, *WAYS)
             rounded = [native.info(at) for at in wanted if at not in apart or native.info(at)[2] not in plain]
-            names_of = [info[0] for info in rounded if info[0] not in faults and (dense or info[2] in ("dense", "strided"))]
+            names_of = [info[0] for info in rounded if info[0] not in faults and (dense or is_dense(info[2]) or info[2] == "strided")]
             out = self._rounded(names_of, dtype, saturate, dense, tied, threads, progress)
             done = set(out)
             others = [at for at in others if native.info(at)[0] not in done]

@@ -11,7 +11,7 @@ from ._arrays import numpy_dtype, with_tensor_name
 from ._encode import DESCR, DTYPE, FIELDS, MASKED, ORDER, SHAPE, TEXT
 from ._kinds import named, restored
 from ._sparse import LAYOUTS
-from ._tensor import WAYS, Tensor
+from ._tensor import WAYS, Tensor, is_dense
 from .errors import HoldallError, MalformedError, MissingNameError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def value(tensor: Tensor, dense: bool) -> Any:
     """
     if tensor.fault is not None:
         raise tensor.fault
-    if tensor.layout == "strided":
+    if tensor.layout == "strided" or is_dense(tensor.layout):
         return tensor.numpy(copy=True)
     if tensor.layout == "records":
         found = structured(tensor)

@@ -32,6 +32,11 @@ ARRAYS = ("numpy", "torch", "[]", "__dlpack__")
 WAYS = {"records": "records() gives rows and columns", "blob": "blob() gives its runs"}
 
 
+def is_dense(layout: str) -> bool:
+    """Whether the elements of a tensor are read as bytes in row-major order: those in planes are joined."""
+    return layout == "dense" or layout.startswith("planes.")
+
+
 def way(layout: str, other: str) -> str:
     """Returns a hint of how to read a tensor of that layout; ``other`` if the layout is some kind of array."""
     return WAYS.get(layout, other)
@@ -267,7 +272,7 @@ class Tensor:
             LimitError: the copy has more bytes than ``limits["decoded_len"]``.
             UnsupportedError: the layout has no elements.
         """
-        if self.layout == "dense":
+        if is_dense(self.layout):
             return self.numpy(copy=True)
         if self.layout in WAYS and self.fault is None:
             raise UnsupportedError(
@@ -363,7 +368,7 @@ class Tensor:
     def __getitem__(self, key: Any) -> Any:
         """Returns the elements that NumPy's ``a[key]`` selects. For basic keys (integers, slices, ``...``,
         ``None``) only the needed rows are read; the result may be a read-only view into the map."""
-        if type(key) is slice and self._info[1] and self._info[5] is None and self._info[2] == "dense":
+        if type(key) is slice and self._info[1] and self._info[5] is None and is_dense(self._info[2]):
             start, stop, step = key.indices(self._info[1][0])
             rows = self._file._native.rows(self._at, start, stop) if step == 1 and start < stop else None
             if rows is not None:
@@ -518,7 +523,7 @@ class Tensor:
         fault = self.fault
         if fault is not None:
             raise fault
-        if self._info[2] != "dense" and (self._info[2] != "strided" or what not in ARRAYS):
+        if not is_dense(self._info[2]) and (self._info[2] != "strided" or what not in ARRAYS):
             raise self._misuse(
                 f"{what}: its layout is {self.layout}, not dense",
                 way(self.layout, "to_dense(), scipy(), dequantize() and components give what it has"),

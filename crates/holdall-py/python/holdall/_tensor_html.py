@@ -65,7 +65,9 @@ def tensor(of: Tensor) -> str:
 
 def _sample(of: Tensor) -> Sample | str:
     """Returns all values of a small tensor, or some of a large one; or the reason why they are not read."""
-    if of.layout != "dense":
+    from ._tensor import is_dense
+
+    if not is_dense(of.layout):
         if of.size > DECODED or of.stored_nbytes > STORED:
             return f"A tensor of layout {of.layout}: stats() reads its {of.size} values."
         return _whole(of.to_dense())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ._arrays import DLPACK, FP4, PAIRS, bytes_of, complete_load, with_tensor_name
 from ._encode import PACKED
 from ._sparse import LAYOUTS
-from ._tensor import Tensor
+from ._tensor import Tensor, is_dense
 from ._tree import Tree
 from .errors import HoldallError, MalformedError, MissingPackageError, UnsupportedError, UsageError
 
@@ -187,7 +187,7 @@ def load(
     for at in others:
         t = Tensor(file, at)
         try:
-            out[t.name] = t.torch(host) if t.layout in (*LAYOUTS, "strided") else value(t, False)
+            out[t.name] = t.torch(host) if t.layout in (*LAYOUTS, "strided") or is_dense(t.layout) else value(t, False)
         except (MalformedError, UnsupportedError) as e:
             if kept is None:
                 raise

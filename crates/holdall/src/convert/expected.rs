@@ -51,6 +51,9 @@ impl Convert {
             let is_computed = tensor.layout().is_computed() || tensor.description().is_some();
             let layout = self.reforms.target(name).is_some()
                 || (self.dense && (is_computed || crate::repack::is_sparse(&tensor)));
+            let layout = layout
+                || self.makes_planes(&tensor)
+                || element_type.is_some() && self.write.has_planes();
             if new_name.is_none() && element_type.is_none() && !layout && !self.raw_types {
                 continue;
             }

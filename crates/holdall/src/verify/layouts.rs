@@ -1,9 +1,12 @@
 //! Checks how components fit together: sparse indices, quantized groups, records, blobs.
 
 use super::{Reason, State, VerifyOptions, VerifyReport};
+use crate::delta::is_difference;
 use holdall_core::error::Shown as _;
+use holdall_core::layout::delta::DeltaView;
+use holdall_core::layout::planes;
 use holdall_core::layout::strided::Strided;
-use holdall_core::{Component, DType, Encoding, Extent, Layout, Result};
+use holdall_core::{Component, DType, Encoding, Extent, Layout, Result, Role};
 use holdall_io::{Check, Tensor, held};
 use holdall_records::TensorRecords as _;
 use holdall_schema::Content;
@@ -79,10 +82,21 @@ fn check_one(tensor: &Tensor, len: u64, state: &State, counts: &Counts) -> Resul
         Layout::QuantizedGroup => (held::quantized(&unsummed).map(drop), &counts.quantized),
         // The only possible error in blocks is their length, which opening checks.
         Layout::Blocks(_) => return Ok(()),
-        Layout::Strided => {
-            let checked = Strided::check(tensor.info());
+        // Every bit pattern is a number, so the components alone can be wrong.
+        Layout::Strided | Layout::Planes(_) => {
+            let checked = match tensor.layout() {
+                Layout::Strided => Strided::check(tensor.info()),
+                _ => planes::check(tensor.info()).map(drop),
+            };
             return match checked {
                 Ok(()) => Ok(()),
+                Err(e) => state.find(tensor.position(), u64::MAX, e.in_tensor(tensor.name())),
+            };
+        }
+        Layout::Other(_) if is_difference(tensor) => {
+            let get = |role: &Role| unsummed.bytes(role);
+            return match DeltaView::from_tensor(tensor.info(), get) {
+                Ok(_) => Ok(()),
                 Err(e) => state.find(tensor.position(), u64::MAX, e.in_tensor(tensor.name())),
             };
         }

@@ -167,7 +167,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Creates a compressor with this level.
+    /// Creates a compressor with this level. At negative levels, literals are compressed too.
     ///
     /// # Errors
     /// Returns [`ENCODE`] if zstd does not have the level.
@@ -187,6 +187,11 @@ impl Encoder {
             CParameter::ContentSizeFlag(true),
         ] {
             context.set_parameter(parameter).map_err(refused)?;
+        }
+        if level < 0 {
+            // At these levels zstd finds hardly any matches. Without this, it would not compress literals either.
+            let literals = zstd_safe::ParamSwitch::Enable;
+            context.set_parameter(CParameter::LiteralCompressionMode(literals)).map_err(refused)?;
         }
         Ok(Encoder { context })
     }

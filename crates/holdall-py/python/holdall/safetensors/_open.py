@@ -12,7 +12,7 @@ from .._file import File
 from .._file import open as _open
 from .._cuda import Cuda
 from .._holdall import PrivateMaps, another_handle
-from .._tensor import Tensor
+from .._tensor import Tensor, is_dense
 from ..errors import HoldallError, MissingFileError
 from ._bytes import CODES, numpy_width
 from ._errors import SafetensorError, telling
@@ -300,7 +300,7 @@ class PySafeSlice:
             # The framework interprets other keys, and raises its own errors.
             return of._give(t)[key]
         if of._framework == "torch":
-            if t.dtype in PACKED or t.layout != "dense":
+            if t.dtype in PACKED or not is_dense(t.layout):
                 return of._give(t)[key]
             with telling():
                 return _part(t, key, of._device)

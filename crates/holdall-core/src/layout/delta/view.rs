@@ -1,0 +1,345 @@
+//! Applying deltas.
+
+use super::rank::Word;
+use super::{
+    ATTRIBUTE, BLOCK, CHANGED, COMPONENTS, DeltaType, GAP, GAPS, LAYOUT, LENGTH, MASK, MORE,
+    PLANES, SPARE, STARTS, VALUE, role,
+};
+use crate::error::{Result, Shown as _};
+use crate::layout::{LENGTH as BUFFER, ROWS, WRONG_LAYOUT};
+use crate::model::{Component, DType, LogicalType, Role, TensorInfo, Value, element_count};
+use bytes::Bytes;
+
+/// A delta whose components were checked: applying it cannot fail.
+#[derive(Debug, Clone)]
+pub struct DeltaView {
+    of: DeltaType,
+    count: u64,
+    changed: u64,
+    base: String,
+    target: String,
+    positions: Positions,
+    planes: Vec<Bytes>,
+    /// For each block, the offset in `gaps`, and the number of changed elements before it.
+    starts: Vec<(usize, usize)>,
+}
+
+#[derive(Debug, Clone)]
+enum Positions {
+    Gaps(Bytes),
+    Mask(Bytes),
+}
+
+impl DeltaView {
+    /// Creates the view of a tensor of layout `delta`. `get` returns decoded components.
+    ///
+    /// # Errors
+    /// Returns [`WRONG_LAYOUT`] if the tensor has another layout, the errors of `get`, and the rules of this module.
+    pub fn from_tensor(
+        info: &TensorInfo,
+        get: impl Fn(&Role) -> Result<Bytes>,
+    ) -> Result<DeltaView> {
+        if info.layout().as_str() != LAYOUT {
+            let layout = info.layout().as_str().shown();
+            return Err(WRONG_LAYOUT.broken(format!("expected a delta, found `{layout}`")));
+        }
+        let of = element_type(info)?;
+        let (base, target) = (digest(info, "base")?, digest(info, "target")?);
+        let changed = match info.attributes().get("changed") {
+            Some(Value::Integer(n)) => u64::try_from(*n).ok().filter(|n| *n > 0),
+            _ => None,
+        };
+        let changed = changed.ok_or_else(|| {
+            ATTRIBUTE.broken("`changed` is missing, or is not an integer from 1 on")
+        })?;
+        let count = element_count(info.shape()).unwrap_or(u64::MAX);
+        if changed > count {
+            let message = format!("{changed} elements changed, of {count}");
+            return Err(CHANGED.broken(message));
+        }
+        check_components(info, &of)?;
+        let width = of.width() as usize;
+        let mut planes = Vec::with_capacity(width);
+        for name in PLANES.iter().take(width) {
+            let plane = get(&role(name))?;
+            if plane.len() as u64 != changed {
+                return Err(wrong_length(name, changed, plane.len()));
+            }
+            planes.push(plane);
+        }
+        if largest(&planes) {
+            return Err(VALUE.broken("a changed element has all bits set in its planes"));
+        }
+        let starts = get(&role(STARTS))?;
+        let positions = match info.component(&role(MASK)) {
+            Some(_) => Positions::Mask(get(&role(MASK))?),
+            None => Positions::Gaps(get(&role(GAPS))?),
+        };
+        let starts = read_starts(&starts, &positions, count)?;
+        let view = DeltaView { of, count, changed, base, target, positions, planes, starts };
+        view.check_positions()?;
+        Ok(view)
+    }
+
+    /// Returns the type of the elements.
+    pub fn element_type(&self) -> &DeltaType {
+        &self.of
+    }
+
+    /// Returns the number of elements of the tensor.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns the number of elements that differ.
+    pub fn changed(&self) -> u64 {
+        self.changed
+    }
+
+    /// Returns the digest of the base's elements, as text.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Returns the digest of the target's elements, as text.
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// Changes the elements of block `block` in `elements` from those of the base to those of the target.
+    ///
+    /// # Errors
+    /// Returns [`ROWS`] if there is no such block, and the rule `layout/length` if `elements` do not have its length.
+    pub fn apply(&self, block: u64, elements: &mut [u8]) -> Result<()> {
+        let first = block.saturating_mul(BLOCK);
+        let Some(start) = usize::try_from(block).ok().and_then(|at| self.starts.get(at)) else {
+            return Err(ROWS.broken(format!("there is no block {block}")));
+        };
+        let len = BLOCK.min(self.count.saturating_sub(first)).saturating_mul(self.of.width());
+        if elements.len() as u64 != len {
+            let message = format!("expected {len} bytes of a block, found {}", elements.len());
+            return Err(BUFFER.broken(message));
+        }
+        match self.of.width() {
+            1 => self.apply_words::<u8>(*start, first, elements),
+            2 => self.apply_words::<u16>(*start, first, elements),
+            4 => self.apply_words::<u32>(*start, first, elements),
+            _ => self.apply_words::<u64>(*start, first, elements),
+        }
+        Ok(())
+    }
+
+    fn apply_words<W: Word>(&self, start: (usize, usize), first: u64, elements: &mut [u8]) {
+        let is_float = self.of.is_float();
+        let count = elements.len() / W::WIDTH;
+        let mut value = start.1;
+        let mut change = |at: usize| {
+            let mut distance = W::read(&[]);
+            for (k, plane) in self.planes.iter().enumerate() {
+                distance = distance.with_byte(k, plane.get(value).copied().unwrap_or_default());
+            }
+            value = value.saturating_add(1);
+            let at = at.saturating_mul(W::WIDTH);
+            let Some(bytes) = elements.get_mut(at..at.saturating_add(W::WIDTH)) else { return };
+            let old = W::read(bytes);
+            let new = match is_float {
+                true => old.rank().moved(distance).unrank(),
+                false => old.moved(distance),
+            };
+            new.write(bytes);
+        };
+        match &self.positions {
+            Positions::Gaps(gaps) => {
+                let end = self.end_of_gaps(first);
+                let mut at = 0usize;
+                for gap in gaps.get(start.0..end).unwrap_or_default() {
+                    at = at.saturating_add(usize::from(*gap));
+                    if *gap != MORE {
+                        change(at);
+                        at = at.saturating_add(1);
+                    }
+                }
+            }
+            Positions::Mask(mask) => {
+                // A block begins at a byte.
+                let from = (first / 8) as usize;
+                let bytes = mask.get(from..).unwrap_or_default().iter().take(count.div_ceil(8));
+                for (at, byte) in bytes.enumerate() {
+                    let mut left = *byte;
+                    while left != 0 {
+                        change(at.saturating_mul(8).saturating_add(left.trailing_zeros() as usize));
+                        left &= left.wrapping_sub(1);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns where the gaps of the block that begins at element `first` end.
+    fn end_of_gaps(&self, first: u64) -> usize {
+        let next = (first / BLOCK).saturating_add(1);
+        let next = usize::try_from(next).ok().and_then(|at| self.starts.get(at));
+        match (&self.positions, next) {
+            (_, Some((offset, _))) => *offset,
+            (Positions::Gaps(gaps), None) => gaps.len(),
+            (Positions::Mask(_), None) => 0,
+        }
+    }
+
+    /// Checks that positions lie in their blocks, and that there are as many as the starts and `changed` say.
+    fn check_positions(&self) -> Result<()> {
+        if self.starts.first().is_some_and(|(offset, _)| *offset != 0) {
+            return Err(GAP.broken("the gaps of the first block do not start at 0"));
+        }
+        let mut before = 0u64;
+        for (at, (_, stated)) in self.starts.iter().enumerate() {
+            if *stated as u64 != before {
+                let message = format!("block {at} starts after {stated} changes, not {before}");
+                return Err(CHANGED.broken(message));
+            }
+            let first = (at as u64).saturating_mul(BLOCK);
+            let count = BLOCK.min(self.count.saturating_sub(first));
+            before = before.saturating_add(match &self.positions {
+                Positions::Gaps(gaps) => self.changes_of_gaps(gaps, at, first, count)?,
+                Positions::Mask(mask) => {
+                    let from = (first / 8) as usize;
+                    let bytes = mask.get(from..).unwrap_or_default();
+                    let bytes = bytes.iter().take(count.div_ceil(8) as usize);
+                    bytes.fold(0, |n, byte| n.saturating_add(byte.count_ones().into()))
+                }
+            });
+        }
+        if before != self.changed {
+            let (changed, roles) = (self.changed, if self.is_mask() { MASK } else { GAPS });
+            let message = format!("`changed` is {changed}, but `{roles}` names {before} elements");
+            return Err(CHANGED.broken(message));
+        }
+        Ok(())
+    }
+
+    fn changes_of_gaps(&self, gaps: &[u8], block: usize, first: u64, count: u64) -> Result<u64> {
+        let start = self.starts.get(block).map_or(0, |(offset, _)| *offset);
+        let own = gaps.get(start..self.end_of_gaps(first));
+        let own = own.ok_or_else(|| GAP.broken(format!("block {block} ends before it starts")))?;
+        if own.last() == Some(&MORE) {
+            return Err(GAP.broken(format!("the gaps of block {block} end in 255")));
+        }
+        let (mut at, mut changes) = (0u64, 0u64);
+        for gap in own {
+            at = at.saturating_add(u64::from(*gap));
+            if *gap == MORE {
+                continue;
+            }
+            if at >= count {
+                let message = format!("a gap leads to element {at} of block {block}, of {count}");
+                return Err(GAP.broken(message));
+            }
+            at = at.saturating_add(1);
+            changes = changes.saturating_add(1);
+        }
+        Ok(changes)
+    }
+
+    fn is_mask(&self) -> bool {
+        matches!(self.positions, Positions::Mask(_))
+    }
+}
+
+fn element_type(info: &TensorInfo) -> Result<DeltaType> {
+    let text = |key| info.attributes().get(key).and_then(Value::as_text);
+    let dtype = text("dtype").and_then(DType::from_name);
+    let logical = match info.attributes().get("type") {
+        None => None,
+        Some(Value::Text(name)) => Some(LogicalType::from_name(name)),
+        Some(_) => return Err(ATTRIBUTE.broken("`type` is not a text")),
+    };
+    dtype.and_then(|dtype| DeltaType::new(dtype, logical)).ok_or_else(|| {
+        ATTRIBUTE.broken("`dtype` and `type` are not the type of a number of whole bytes")
+    })
+}
+
+/// Returns the text of a digest.
+fn digest(info: &TensorInfo, key: &str) -> Result<String> {
+    let text = info.attributes().get(key).and_then(Value::as_text);
+    let is_known = |text: &&str| {
+        let (name, digits) = text.split_once(':').unwrap_or_default();
+        let len = match name {
+            "xxh3-128" => 32,
+            "sha256" => 64,
+            _ => 0,
+        };
+        digits.len() == len && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let text = text.filter(is_known);
+    text.map(str::to_owned).ok_or_else(|| ATTRIBUTE.broken(format!("`{key}` is not a digest")))
+}
+
+/// Checks the roles and types of the components.
+fn check_components(info: &TensorInfo, of: &DeltaType) -> Result<()> {
+    let has = |name| info.component(&role(name)).is_some();
+    match (has(GAPS), has(MASK)) {
+        (true, false) | (false, true) => {}
+        (true, true) => return Err(COMPONENTS.broken("both `gaps` and `mask` are present")),
+        (false, false) => return Err(COMPONENTS.broken("neither `gaps` nor `mask` is present")),
+    }
+    let width = of.width() as usize;
+    for name in PLANES.iter().take(width).copied().chain([STARTS]) {
+        if !has(name) {
+            return Err(COMPONENTS.broken(format!("missing component `{name}`")));
+        }
+    }
+    let known = |c: &Component| {
+        let name = c.role.as_str();
+        [GAPS, MASK, STARTS].contains(&name) || PLANES.iter().take(width).any(|p| *p == name)
+    };
+    for c in info.components() {
+        if !known(&c) {
+            let name = c.role.as_str().shown();
+            return Err(COMPONENTS.broken(format!("the layout has no component `{name}`")));
+        }
+        let wanted = if c.role.as_str() == STARTS { DType::U64 } else { DType::U8 };
+        if c.dtype != wanted || c.logical_type.is_some() {
+            let message = format!("`{}` has the dtype {}, not {wanted}", c.role, c.dtype);
+            return Err(COMPONENTS.broken(message));
+        }
+    }
+    Ok(())
+}
+
+/// Returns `true` if an element has all bits set in its planes.
+fn largest(planes: &[Bytes]) -> bool {
+    let Some((first, others)) = planes.split_first() else { return false };
+    first.iter().enumerate().any(|(at, byte)| {
+        *byte == u8::MAX && others.iter().all(|plane| plane.get(at) == Some(&u8::MAX))
+    })
+}
+
+fn read_starts(starts: &[u8], positions: &Positions, count: u64) -> Result<Vec<(usize, usize)>> {
+    let numbers = if matches!(positions, Positions::Gaps(_)) { 2u64 } else { 1 };
+    let expected = count.div_ceil(BLOCK).saturating_mul(numbers).saturating_mul(8);
+    if starts.len() as u64 != expected {
+        return Err(wrong_length(STARTS, expected, starts.len()));
+    }
+    if let Positions::Mask(mask) = positions {
+        if mask.len() as u64 != count.div_ceil(8) {
+            return Err(wrong_length(MASK, count.div_ceil(8), mask.len()));
+        }
+        let used = (count % 8) as u32;
+        if used > 0 && mask.last().is_some_and(|byte| byte.wrapping_shr(used) != 0) {
+            return Err(SPARE.broken("bits of `mask` after the last element are set"));
+        }
+    }
+    let (words, _) = starts.as_chunks::<8>();
+    let number = |word: &[u8; 8]| usize::try_from(u64::from_le_bytes(*word)).unwrap_or(usize::MAX);
+    Ok(match positions {
+        Positions::Mask(_) => words.iter().map(|before| (0, number(before))).collect(),
+        Positions::Gaps(_) => {
+            let (pairs, _) = words.as_chunks::<2>();
+            pairs.iter().map(|[offset, before]| (number(offset), number(before))).collect()
+        }
+    })
+}
+
+fn wrong_length(name: &str, expected: u64, found: usize) -> crate::Error {
+    LENGTH.broken(format!("`{name}` has {found} bytes, not {expected}"))
+}

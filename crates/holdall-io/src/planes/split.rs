@@ -1,0 +1,258 @@
+//! Cutting tensors into byte planes while they are written.
+
+use crate::checked::Check;
+use crate::compress::Compression;
+use crate::dense::DensePieces;
+use crate::file::Tensor;
+use crate::items::{ComponentSource, CopyMode, Item, MadePieces};
+use bytes::Bytes;
+use holdall_core::codec::PLANE_FRAME_LEN;
+use holdall_core::layout::without_parameters;
+use holdall_core::model::element_count;
+use holdall_core::model::plane::PlaneType;
+use holdall_core::{Attributes, ComponentSpec, DType, Encoding, Layout, Result, Role, TensorSpec};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The level at which zstd compresses literals only: the bytes of a plane hardly ever repeat, but some are frequent.
+const LITERALS_ONLY: i32 = -131_072;
+/// Elements of a sample, and the number of samples, from which the entropy of a plane is estimated.
+const SAMPLE: u64 = 8 << 10;
+const SAMPLES: u64 = 8;
+/// Bits per byte from which compressing a plane saves less than 3 %.
+const RAW_FROM: f64 = 7.76;
+/// The most bytes of a dense tensor whose planes are all made at once, and kept until they are written.
+const AT_ONCE: u64 = 64 << 20;
+/// Elements of a piece of a longer tensor.
+const PIECE: u64 = 4 << 20;
+
+/// Creates an item that writes a tensor in planes. Returns `None` if the elements are not floats of 16, 32 or 64 bits, or if
+/// planes would take more than 97 % of the bytes of the dense tensor, estimated from samples.
+///
+/// # Errors
+/// Errors of reading the samples.
+pub fn item(tensor: &Tensor) -> Result<Option<Item>> {
+    let of = tensor.dense_type().filter(|of| of.logical_type.is_none());
+    let Some(of) = of.and_then(|of| PlaneType::by_dtype(of.dtype)) else { return Ok(None) };
+    let count = tensor.count();
+    let Some(choice) = choose(of, count, &frequencies(tensor, of)?) else { return Ok(None) };
+    let split = Arc::new(SplitTensor {
+        tensor: tensor.clone(),
+        of,
+        planes: Mutex::default(),
+        pieces: Mutex::default(),
+    });
+    let source = |(plane, compression)| {
+        let split = Arc::clone(&split);
+        ComponentSource::Plane(PlaneSource { split, plane, compression })
+    };
+    let attributes = without_parameters(tensor.layout(), tensor.attributes());
+    let spec = spec(of, tensor.name(), tensor.shape(), attributes);
+    let feeds = choice.into_iter().enumerate().map(source).collect();
+    Ok(Some(Item { spec, feeds, keep: CopyMode::Nothing }))
+}
+
+/// Returns the description of a tensor in planes.
+pub(crate) fn spec(
+    of: &'static PlaneType,
+    name: &str,
+    shape: &[u64],
+    attributes: Attributes,
+) -> TensorSpec {
+    let count = element_count(shape).unwrap_or(u64::MAX);
+    TensorSpec {
+        name: name.to_owned(),
+        shape: shape.to_vec(),
+        layout: Layout::Planes(of),
+        attributes,
+        components: of.roles().map(|role| ComponentSpec::new(role, DType::U8, count)).collect(),
+    }
+}
+
+/// How often each byte occurs in each plane.
+pub(crate) type Frequencies = Vec<[u64; 256]>;
+
+/// Returns how each plane is compressed. Returns `None` if planes would take more than 97 % of the dense tensor.
+pub(crate) fn choose(
+    of: &PlaneType,
+    count: u64,
+    frequencies: &Frequencies,
+) -> Option<Vec<Option<Compression>>> {
+    let entropies: Vec<f64> = frequencies.iter().map(entropy).collect();
+    let share = |bits: &f64| if *bits < RAW_FROM { bits / 8. } else { 1. };
+    let kept = entropies.iter().map(share).sum::<f64>() / of.count as f64;
+    if count == 0 || kept >= 0.97 {
+        return None;
+    }
+    let compression = |bits: &f64| {
+        (*bits < RAW_FROM).then_some(Compression {
+            encoding: Encoding::ZSTD,
+            level: Some(LITERALS_ONLY),
+            frame_len: Some(PLANE_FRAME_LEN),
+        })
+    };
+    Some(entropies.iter().map(compression).collect())
+}
+
+/// Returns how often each byte occurs in each plane of some of the elements.
+pub(crate) fn frequencies_of(of: &PlaneType, dense: &[u8]) -> Frequencies {
+    let mut counts = vec![[0u64; 256]; of.count];
+    for elements in samples((dense.len() / of.count) as u64) {
+        let range = elements.start as usize * of.count..elements.end as usize * of.count;
+        tally(of, dense.get(range).unwrap_or_default(), &mut counts);
+    }
+    counts
+}
+
+/// Adds the bytes of these elements to the frequencies.
+fn tally(of: &PlaneType, dense: &[u8], counts: &mut Frequencies) {
+    let mut plane = Vec::with_capacity(dense.len() / of.count);
+    for (at, counts) in counts.iter_mut().enumerate() {
+        plane.clear();
+        of.split(at, dense, &mut plane);
+        plane.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+    }
+}
+
+/// Returns how often each byte occurs in each plane of samples of a tensor.
+fn frequencies(tensor: &Tensor, of: &PlaneType) -> Result<Frequencies> {
+    let count = tensor.count();
+    let mut counts = vec![[0u64; 256]; of.count];
+    let dense = match tensor.component(&Role::Data) {
+        Some(c) if *tensor.layout() == Layout::Dense && c.encoding == Encoding::Raw => None,
+        _ => Some(tensor.dense_pieces(Check::Off)?),
+    };
+    for elements in samples(count) {
+        let width = of.count as u64;
+        let bytes = match &dense {
+            None => {
+                let range = elements.start * width..elements.end * width;
+                tensor.bytes_range(&Role::Data, range)?
+            }
+            Some(dense) => dense.piece(elements)?,
+        };
+        tally(of, &bytes, &mut counts);
+    }
+    Ok(counts)
+}
+
+/// Returns the ranges of elements to sample: all of a small tensor.
+fn samples(count: u64) -> Vec<Range<u64>> {
+    if count <= SAMPLE * SAMPLES {
+        return vec![0..count];
+    }
+    let step = (count - SAMPLE) / (SAMPLES - 1);
+    (0..SAMPLES).map(|i| i * step..i * step + SAMPLE).collect()
+}
+
+/// Returns how bytes are compressed best (not at all, their literals only, or with repetitions), and the share of them that is
+/// stored then, by samples.
+///
+/// # Errors
+/// Errors of zstd.
+pub fn best(bytes: &[u8]) -> Result<(Option<Compression>, f64)> {
+    let frame_len = PLANE_FRAME_LEN as usize;
+    let step = (bytes.len() / 4).max(frame_len);
+    let mut least = (0.97, None);
+    for level in [LITERALS_ONLY, 1] {
+        let Some(new) = Encoding::ZSTD.encoder() else { break };
+        let (mut encoder, mut out, mut len) = (new(Some(level))?, Vec::new(), 0usize);
+        let mut sampled = 0usize;
+        for at in (0..bytes.len()).step_by(step).take(4) {
+            let sample = &bytes[at..bytes.len().min(at + frame_len)];
+            encoder.encode(1, sample, &mut out)?;
+            (len, sampled) = (len + out.len(), sampled + sample.len());
+        }
+        let share = len as f64 / sampled.max(1) as f64;
+        if share < least.0 {
+            let (encoding, frame_len) = (Encoding::ZSTD, Some(PLANE_FRAME_LEN));
+            least = (share, Some(Compression { encoding, level: Some(level), frame_len }));
+        }
+    }
+    Ok(match least {
+        (_, None) => (None, 1.),
+        (share, compression) => (compression, share),
+    })
+}
+
+/// Returns the entropy in bits of a byte with these frequencies.
+fn entropy(counts: &[u64; 256]) -> f64 {
+    let total = counts.iter().sum::<u64>().max(1) as f64;
+    let used = counts.iter().filter(|count| **count > 0);
+    used.map(|count| {
+        let share = *count as f64 / total;
+        -share * share.log2()
+    })
+    .sum()
+}
+
+/// A tensor that is cut into planes.
+struct SplitTensor {
+    tensor: Tensor,
+    of: &'static PlaneType,
+    /// The planes of a short tensor, once they are made. Each is taken when it is written.
+    planes: Mutex<Vec<Bytes>>,
+    /// The elements of a long tensor, which are read once for each plane.
+    pieces: Mutex<Option<DensePieces>>,
+}
+
+/// A plane of a tensor, as the source of a component.
+pub struct PlaneSource {
+    split: Arc<SplitTensor>,
+    plane: usize,
+    compression: Option<Compression>,
+}
+
+impl PlaneSource {
+    /// Returns how the plane is compressed, if it is.
+    pub(crate) fn compression(&self) -> Option<Compression> {
+        self.compression
+    }
+
+    /// Returns the tensor, and the number of the plane.
+    pub(crate) fn origin(&self) -> (&Tensor, usize) {
+        (&self.split.tensor, self.plane)
+    }
+
+    /// Returns the bytes of the plane. The digests of the tensor are checked.
+    ///
+    /// # Errors
+    /// Errors of reading the tensor.
+    pub(crate) fn pieces(&self) -> Result<MadePieces> {
+        let (split, plane) = (Arc::clone(&self.split), self.plane);
+        let count = split.tensor.count();
+        if count.saturating_mul(split.of.count as u64) <= AT_ONCE {
+            return Ok(Box::new(std::iter::once(split.short(plane))));
+        }
+        let ends = (0..count.div_ceil(PIECE)).map(move |i| i * PIECE..count.min((i + 1) * PIECE));
+        Ok(Box::new(ends.map(move |elements| split.long(plane, elements))))
+    }
+}
+
+impl SplitTensor {
+    /// Returns a plane of a short tensor.
+    fn short(&self, plane: usize) -> Result<Bytes> {
+        let mut planes = self.planes.lock().unwrap_or_else(PoisonError::into_inner);
+        if planes.get(plane).is_none_or(Bytes::is_empty) {
+            let mut made = vec![Vec::with_capacity(self.tensor.count() as usize); self.of.count];
+            for piece in self.tensor.dense_pieces(Check::All)? {
+                let piece = piece?;
+                made.iter_mut().enumerate().for_each(|(at, out)| self.of.split(at, &piece, out));
+            }
+            *planes = made.into_iter().map(Bytes::from).collect();
+        }
+        Ok(planes.get_mut(plane).map(std::mem::take).unwrap_or_default())
+    }
+
+    /// Returns a part of a plane of a long tensor.
+    fn long(&self, plane: usize, elements: Range<u64>) -> Result<Bytes> {
+        let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let pieces = match &mut *pieces {
+            Some(pieces) => pieces,
+            none => none.insert(self.tensor.dense_pieces(Check::All)?),
+        };
+        let mut out = Vec::with_capacity((elements.end - elements.start) as usize);
+        self.of.split(plane, &pieces.piece(elements)?, &mut out);
+        Ok(Bytes::from(out))
+    }
+}

@@ -1,0 +1,270 @@
+//! Applying deltas.
+
+use super::{
+    BASE, Head, KEY, NOT_DELTA, TARGET, UNFIT, digest_of, digest_of_model, is_delta, is_difference,
+};
+use crate::convert::{Convert, dense_item, item};
+use crate::repack::SparseForms;
+use bytes::Bytes;
+use holdall_core::error::Shown as _;
+use holdall_core::layout::delta::{ATTRIBUTES, BLOCK, DeltaView, ElementsDigest};
+use holdall_core::{ComponentSpec, Encode, Error, Layout, Result, Role, TensorSpec};
+use holdall_io::buffer::Buffer;
+use holdall_io::items::{self, ComponentSource, CopyMode, Item, MadePieces, Sharing};
+use holdall_io::sink::FileSink;
+use holdall_io::{Check, File, Tensor, Work, WriteOptions, Writer};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+/// Options of [`apply`].
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ApplyOptions {
+    /// How the result is written. Without a format, the extension of the path decides.
+    pub write: WriteOptions,
+}
+
+/// A delta that was applied.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct ApplyReport {
+    /// Tensors of the result.
+    pub tensors: u64,
+    /// Tensors whose elements were changed.
+    pub changed: u64,
+    /// Tensors that were stored whole in the delta.
+    pub whole: u64,
+    /// Tensors of the base that the result lacks.
+    pub removed: u64,
+    /// Whether the base was the target already: nothing was changed, and the result is a copy.
+    pub was_applied: bool,
+    /// Bytes of the result.
+    pub len: u64,
+}
+
+/// Writes the target of the delta `delta`, which was made from `base`, to `path`. The whole delta and the digests of the base are
+/// checked before anything is written, and the digest of each changed tensor before the result appears.
+///
+/// Memory is that of a tensor and its delta for each that is written.
+///
+/// # Errors
+/// Malformed if `delta` is not a sound delta; Integrity if it was made from another base; errors of reading and writing. After any error,
+/// the previous contents of `path` are unchanged.
+pub fn apply(
+    base: &File,
+    delta: &File,
+    path: impl AsRef<Path>,
+    options: &ApplyOptions,
+) -> Result<ApplyReport> {
+    let path = path.as_ref();
+    let write = &options.write;
+    if is_delta(base) {
+        return Err(UNFIT.broken("it is a delta itself").in_source(base.name()));
+    }
+    let head = Head::read(delta)?;
+    let checked = check(base, delta, &head, &write.work)?;
+    let mut report = ApplyReport { was_applied: checked.was_applied, ..ApplyReport::default() };
+    let mut attributes = match checked.was_applied {
+        true => base.attributes().clone(),
+        false => delta.attributes().clone(),
+    };
+    attributes.remove(KEY);
+    let write = write.clone().with_attributes(attributes);
+    let encoder = write.encoder(write.format_for(path)?)?;
+    let convert = Convert::new(write.clone());
+    let forms = SparseForms::for_encoder(&*encoder);
+    let mut made = Vec::new();
+    let removed: HashSet<&str> = head.removed.iter().map(String::as_str).collect();
+    for old in base.tensors() {
+        if removed.contains(old.name()) && !checked.was_applied {
+            report.removed += 1;
+            continue;
+        }
+        let new = delta.tensor(old.name()).ok().filter(|_| !checked.was_applied);
+        made.push(match new {
+            None => item(&old, &*encoder, &forms, &convert)?,
+            Some(new) if is_difference(&new) => {
+                report.changed += 1;
+                changed(&old, &new)?
+            }
+            Some(new) => {
+                report.whole += 1;
+                whole(&new, &*encoder, &forms, &convert)?
+            }
+        });
+    }
+    let is_new = |tensor: &Tensor| base.tensor(tensor.name()).is_err();
+    for new in delta.tensors().filter(is_new).filter(|_| !checked.was_applied) {
+        report.whole += 1;
+        made.push(whole(&new, &*encoder, &forms, &convert)?);
+    }
+    report.tensors = made.len() as u64;
+    if !checked.was_applied && report.tensors != head.tensors {
+        let (stated, found) = (head.tensors, report.tensors);
+        let message = format!("the target has {stated} tensors, but base and delta give {found}");
+        return Err(BASE.broken(message).in_source(delta.name()));
+    }
+    for made in &made {
+        encoder.check_tensor(&made.spec).map_err(|e| e.in_source(path.display()))?;
+    }
+    let made = items::arrange(made, &*encoder, Sharing::Keep)?;
+    let specs: Vec<TensorSpec> = made.iter().map(|item| item.spec.clone()).collect();
+    let sink = FileSink::create(path, write.overwrite, write.durability)?;
+    let mut writer = Writer::new(sink, encoder, &write);
+    writer.declare(&specs)?;
+    items::write(&mut writer, made, &write.work)?;
+    let finished = writer.close()?;
+    report.len = finished.len();
+    finished.publish()?;
+    Ok(report)
+}
+
+struct Checked {
+    /// Whether all tensors of the base have the digests of the target.
+    was_applied: bool,
+}
+
+/// Checks all of the delta, and the base against it.
+fn check(base: &File, delta: &File, head: &Head, work: &Work) -> Result<Checked> {
+    let mut digests = HashMap::new();
+    for old in base.tensors() {
+        work.check()?;
+        digests.insert(old.name().to_owned(), digest_of(old.sound()?, None)?);
+    }
+    let gone = head.removed.iter().find(|name| base.tensor(name).is_err());
+    let mut wrong = gone.map(|name| {
+        let message = format!("the base lacks `{}`, which is to be removed", name.shown());
+        BASE.broken(message).in_source(delta.name())
+    });
+    // Whether the base is the target.
+    let none_left = head.removed.iter().all(|name| base.tensor(name).is_err());
+    let mut is_target = base.len() as u64 == head.tensors && none_left;
+    for new in delta.tensors() {
+        work.check()?;
+        new.sound()?;
+        let found = digests.get(new.name());
+        if !is_difference(&new) {
+            is_target &= found == Some(&digest_of(&new, None)?);
+            continue;
+        }
+        let view = view(&new)?;
+        let old = fitting(base, &new, &view)?;
+        let digest = match view.base().starts_with("sha256:") {
+            true => digest_of(&old, Some(view.base()))?,
+            false => found.cloned().unwrap_or_default(),
+        };
+        is_target &= match view.target().starts_with("sha256:") {
+            true => digest_of(&old, Some(view.target()))? == view.target(),
+            false => found.is_some_and(|found| found == view.target()),
+        };
+        if digest != view.base() {
+            let message = format!("the base has the digest {digest}, not {}", view.base());
+            let e = BASE.broken(message).in_tensor(new.name()).in_source(delta.name());
+            wrong.get_or_insert(e);
+        }
+    }
+    if let (None, Some(wanted)) = (&wrong, &head.base) {
+        let tensors: Vec<Tensor> = base.tensors().collect();
+        let pairs = tensors.iter().filter_map(|t| Some((t, digests.get(t.name())?.as_str())));
+        let found = digest_of_model(pairs);
+        if found != *wanted {
+            let message = format!("the base has the digest {found}, not {wanted}");
+            wrong = Some(BASE.broken(message).in_source(delta.name()));
+        }
+    }
+    match wrong {
+        Some(e) if !is_target => Err(e),
+        wrong => Ok(Checked { was_applied: wrong.is_some() }),
+    }
+}
+
+/// Returns the tensor of the base that a difference belongs to, if it has the same type and shape.
+fn fitting(base: &File, new: &Tensor, view: &DeltaView) -> Result<Tensor> {
+    let placed = |e: Error| e.in_tensor(new.name()).in_source(new.file().name());
+    let Ok(old) = base.tensor(new.name()) else {
+        return Err(placed(BASE.broken("the base lacks the tensor")));
+    };
+    let of = view.element_type();
+    let found = old.dense_type();
+    let is_alike = found
+        .as_ref()
+        .is_some_and(|found| (found.dtype, &found.logical_type) == (of.dtype, &of.logical_type));
+    if is_alike && old.shape() == new.shape() {
+        return Ok(old);
+    }
+    let found = found.map(|of| of.to_string()).unwrap_or_default();
+    let (shape, dtype, wanted) = (old.shape(), of.dtype, new.shape());
+    let message = format!("the base has {found} {shape:?}, the delta is of {dtype} {wanted:?}");
+    Err(placed(BASE.broken(message)))
+}
+
+/// Returns the checked view of a difference.
+pub(super) fn view(tensor: &Tensor) -> Result<DeltaView> {
+    let checked = tensor.checked_with(Check::All);
+    let view = DeltaView::from_tensor(tensor.info(), |role| checked.bytes(role));
+    view.map_err(|e| e.in_tensor(tensor.name()).in_source(tensor.file().name()))
+}
+
+/// Returns an item for a tensor that the delta has whole.
+fn whole(
+    new: &Tensor,
+    encoder: &dyn Encode,
+    forms: &SparseForms,
+    convert: &Convert,
+) -> Result<Item> {
+    match new.layout() {
+        Layout::Planes(_) => dense_item(new),
+        _ => item(new, encoder, forms, convert),
+    }
+}
+
+/// Returns an item for a tensor that is computed from the base and a difference.
+fn changed(old: &Tensor, new: &Tensor) -> Result<Item> {
+    let of = old.dense_type().ok_or_else(|| NOT_DELTA.broken("the base has no elements"))?;
+    old.check_dense()?;
+    let mut data = ComponentSpec::new(Role::Data, of.dtype, of.len_of(old.count()));
+    data.logical_type = of.logical_type;
+    let own = |key: &str| ATTRIBUTES.contains(&key);
+    let attributes = new.attributes().iter().filter(|(key, _)| !own(key));
+    let spec = TensorSpec {
+        name: new.name().to_owned(),
+        shape: new.shape().to_vec(),
+        layout: Layout::Dense,
+        attributes: attributes.map(|(key, value)| (key.to_owned(), value.clone())).collect(),
+        components: vec![data],
+    };
+    let (old, new) = (old.clone(), new.clone());
+    let make = move || {
+        let pieces: MadePieces = Box::new(std::iter::once(elements(&old, &new)));
+        Ok(pieces)
+    };
+    Ok(Item { spec, feeds: vec![ComponentSource::Made(Box::new(make))], keep: CopyMode::Nothing })
+}
+
+/// Returns the elements of the target of a difference, after comparing their digest.
+fn elements(old: &Tensor, new: &Tensor) -> Result<Bytes> {
+    let placed = |e: Error| e.in_tensor(new.name()).in_source(new.file().name());
+    let view = view(new)?;
+    let base = old.to_dense()?;
+    let mut out = Buffer::mapped(base.bytes().len())?;
+    let step = (BLOCK * view.element_type().width()) as usize;
+    let blocks = out.as_mut().chunks_mut(step).zip(base.bytes().chunks(step)).enumerate();
+    Work::default()
+        .for_each(
+            blocks.collect(),
+            || (),
+            |(), (at, (out, base))| {
+                out.copy_from_slice(base);
+                view.apply(at as u64, out)
+            },
+        )
+        .map_err(placed)?;
+    let mut digest = ElementsDigest::like(view.target());
+    digest.update(out.as_mut());
+    let found = digest.finish();
+    if found != view.target() {
+        let message = format!("the result has the digest {found}, not {}", view.target());
+        return Err(placed(TARGET.broken(message)));
+    }
+    Ok(out.freeze())
+}
