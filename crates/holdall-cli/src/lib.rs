@@ -28,6 +28,7 @@ mod output;
 #[cfg(feature = "carton")]
 mod package;
 mod progress;
+mod recipe;
 mod records;
 mod rules;
 mod salvage;

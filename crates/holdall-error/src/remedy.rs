@@ -145,6 +145,8 @@ remedies! {
     NameGraph "name_graph";
     /// Open the file with a description of the layout.
     DescribeLayout "describe_layout";
+    /// Name the pre-tokenizer, whose rules are not in the table.
+    NamePreTokenizer "name_pre_tokenizer";
 }
 
 impl Remedy {
@@ -237,6 +239,7 @@ impl fmt::Display for Remedy {
             Remedy::DeclareTensors => "call `Writer::declare` with all tensors",
             Remedy::NameGraph => "`Convert::with_graph` names the model that receives the weights",
             Remedy::DescribeLayout => "`OpenOptions::with_layouts` accepts a description of the layout",
+            Remedy::NamePreTokenizer => "name it with `TokenizerOptions::with_pre_tokenizer`",
             Remedy::GiveSchema => "give the file a schema with `with_schema`, or the kind itself",
         })
     }

@@ -70,7 +70,7 @@ pub use index::{fetch_ends, format_of, table_of};
 pub use load::{BufferRange, LoadOptions, Loaded, LoadedMemory, LoadedTensor};
 pub use location::Location;
 pub use model::{FileRole, ModelFile};
-pub use model_folder::ModelFolder;
+pub use model_folder::{ModelFolder, without_infinities};
 pub use open::{open, read_layouts};
 pub use options::{Faults, Io, OpenOptions};
 pub use shards::{is_model_folder, model_file, part_name};

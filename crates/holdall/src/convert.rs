@@ -269,6 +269,13 @@ pub struct ConvertReport {
     pub files: Vec<String>,
 }
 
+impl ConvertReport {
+    /// Creates the report of a conversion that has not written anything yet.
+    pub(crate) fn empty(file: &File) -> ConvertReport {
+        report(file, Vec::new(), &[], 0)
+    }
+}
+
 /// A tensor with numbers that overflowed when they were rounded to another type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -37,6 +37,7 @@ pub mod npy;
 pub mod operations;
 pub mod plain;
 pub mod read;
+pub mod recipe;
 pub mod records;
 mod repack;
 pub mod salvage;

@@ -55,6 +55,10 @@ holdall_core::error::rules! {
     /// Tensors are missing, or a name is made twice.
     pub INCOMPLETE: Malformed "recipe/incomplete"
         "A model has all tensors that a recipe puts together, and each tensor is made once.";
+    /// A file of the model's folder is too long.
+    pub CONFIG_LENGTH: Limit "recipe/config-length"
+        "The configuration and the other texts in a model's folder have at most `Limits::header_len` bytes each."
+        remedies [RaiseLimit { limit: "header_len", at_least: None }];
     /// No recipe applies.
     pub UNKNOWN: Unsupported "recipe/unknown-architecture"
         "There is a recipe for the architecture of the model.";

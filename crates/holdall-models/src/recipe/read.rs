@@ -118,7 +118,12 @@ impl Recipe {
         }
         for e in table.take_entries("files")? {
             checked_name(&e)?;
-            recipe.files.push((e.key().to_owned(), e.text()?.to_owned()));
+            let path = e.text()?;
+            let is_inside = path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+            if !is_inside || path.contains(['\\', ':']) {
+                return Err(e.wrong("expected a path inside the model's folder"));
+            }
+            recipe.files.push((e.key().to_owned(), path.to_owned()));
         }
         recipe.definitions.extend(definitions_of(&mut table)?);
         for e in table.take_entries("steps")? {
