@@ -19,7 +19,7 @@ mod settings;
 mod stored;
 mod values;
 
-pub use find::{find, small_tensors};
+pub use find::{find, may_be_quantized, small_tensors};
 pub use kind::{KINDS, Kind};
 pub use settings::QuantizationTexts;
 pub use stored::{StoredTensor, StoredTensors};
@@ -59,6 +59,9 @@ holdall_core::error::rules! {
     pub KIND: Unsupported "quantized-weight/kind"
         "A quantised weight has one of the kinds in `docs/spec/quantised.md`."
         hint "its stored tensors can be read one by one";
+    /// Two weights have the same name.
+    pub NAME: Malformed "quantized-weight/name"
+        "The quantised weights of a model have different names.";
     /// A text that describes the quantisation cannot be parsed.
     pub TEXT: Malformed "quantized-weight/text"
         "The texts that describe how a model is quantised are valid JSON objects.";
@@ -128,22 +131,14 @@ impl QuantizedWeight {
         self.decoding.as_ref().map_or(0, Decoding::count)
     }
 
-    /// Returns the values of the weight. `get` returns the decoded bytes of the stored tensor of this name.
+    /// Returns the values of the weight. `component` returns the decoded bytes of the component in a role.
     ///
     /// # Errors
-    /// Returns the fault of the weight, the errors of `get`, and [`SHAPE`], [`TYPE`] or [`CONTENT`] if the bytes do not
-    /// fit the weight.
-    pub fn values(&self, get: impl Fn(&str) -> Result<Decoded>) -> Result<WeightValues> {
+    /// Returns the fault of the weight, the errors of `component`, and [`SHAPE`], [`TYPE`] or [`CONTENT`] if the bytes
+    /// do not fit the weight.
+    pub fn values(&self, component: impl Fn(&str) -> Result<Decoded>) -> Result<WeightValues> {
         let decoding = self.decoding.as_ref().map_err(Clone::clone)?;
-        let component = |role: &str| {
-            let found = self.components.iter().find(|companion| companion.role == role);
-            let companion = found.ok_or_else(|| {
-                MISSING.broken(format!("the weight has no `{role}`")).in_tensor(&self.name)
-            })?;
-            get(&companion.tensor)
-        };
-        WeightValues::new(decoding, &self.shape, component).map_err(|e| {
-            if e.tensor().is_some() { e } else { e.in_tensor(&self.name) }
-        })
+        let in_tensor = |e: Error| if e.tensor().is_some() { e } else { e.in_tensor(&self.name) };
+        WeightValues::new(decoding, &self.shape, component).map_err(in_tensor)
     }
 }

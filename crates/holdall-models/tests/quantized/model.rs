@@ -93,7 +93,10 @@ impl Model {
 
     /// Returns all values of a weight, and compares them with those of ranges.
     pub(crate) fn values(&self, weight: &QuantizedWeight) -> Result<Vec<f32>> {
-        let view = weight.values(|name| Ok(self.component(name)))?;
+        let view = weight.values(|role| {
+            let companion = weight.components().iter().find(|c| c.role == role);
+            Ok(self.component(&companion.unwrap_or_else(|| panic!("{role}")).tensor))
+        })?;
         assert_eq!(view.shape(), weight.shape());
         assert_eq!(view.count(), weight.shape().iter().product::<u64>());
         let all = view.dequantize()?;

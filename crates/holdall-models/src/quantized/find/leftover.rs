@@ -69,6 +69,11 @@ pub(super) fn find(finder: &mut Finder<'_>) {
     }
 }
 
+/// Returns `true` if the name is that of a tensor next to a quantised weight.
+pub(super) fn is_companion(name: &str) -> bool {
+    COMPANIONS.iter().any(|end| name.ends_with(end)) || name.contains(bits_and_bytes::STATE)
+}
+
 /// Returns the name of the weight that a companion belongs to, if the tensor is one.
 fn weight_of_companion(name: &str, is_quantized: bool) -> Option<String> {
     if let Some((weight, _)) = name.split_once(bits_and_bytes::STATE) {

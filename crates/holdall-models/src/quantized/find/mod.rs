@@ -16,7 +16,7 @@ mod scaled;
 mod torchao;
 
 use super::settings::Settings;
-use super::{QuantizationTexts, QuantizedWeight, StoredTensor, StoredTensors};
+use super::{NAME, QuantizationTexts, QuantizedWeight, StoredTensor, StoredTensors};
 use bytes::Bytes;
 use draft::Draft;
 use holdall_collections::HashMap;
@@ -42,6 +42,16 @@ pub fn small_tensors(stored: &StoredTensors) -> Vec<&str> {
         .filter(|tensor| tensor.byte_len().is_some_and(|len| len <= SMALL))
         .map(|tensor| tensor.name.as_str())
         .collect()
+}
+
+/// Returns `false` if no tensor of the model can belong to a quantised weight: none has codes, and none is named like a
+/// companion. Then the texts of the model need not be read.
+pub fn may_be_quantized(stored: &StoredTensors) -> bool {
+    stored.iter().any(|tensor| {
+        let is_code = tensor.shape.len() >= 2
+            && (tensor.logical_type.is_some() || !(tensor.is_wide_float() || tensor.dtype.width() == 8));
+        is_code || leftover::is_companion(&tensor.name)
+    })
 }
 
 /// Finds the quantised weights of a model, in the order of its tensors. `small` has the decoded bytes of
@@ -74,7 +84,21 @@ pub fn find(
     leftover::find(&mut finder);
     let mut found = finder.found;
     found.sort_by_key(|(at, _)| *at);
-    Ok(found.into_iter().map(|(_, weight)| weight).collect())
+    let mut weights: Vec<QuantizedWeight> = found.into_iter().map(|(_, weight)| weight).collect();
+    let mut counts: HashMap<String, usize> = HashMap::default();
+    for weight in &weights {
+        let count = counts.entry(weight.name.clone()).or_default();
+        *count = count.saturating_add(1);
+    }
+    for weight in weights.iter_mut().filter(|w| w.decoding.is_ok()) {
+        let count = counts.get(&weight.name).copied().unwrap_or(1);
+        if count > 1 {
+            let message = format!("{count} quantised weights have this name");
+            weight.decoding = Err(NAME.broken(message).in_tensor(&weight.name));
+            weight.shape = Vec::new();
+        }
+    }
+    Ok(weights)
 }
 
 /// The state of a search.
