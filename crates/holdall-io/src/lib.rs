@@ -45,6 +45,7 @@ mod open;
 mod options;
 #[cfg(feature = "carton")]
 pub mod package;
+mod quantized;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub mod recovered;
 mod rename;

@@ -195,7 +195,7 @@ fn prepare(
         Some(name) => name.clone(),
         None => folder::name(folder),
     };
-    let source = Arc::new(FileTensors::new(file)?);
+    let source = Arc::new(FileTensors::new(&file.dequantized()?)?);
     let files = texts.files(folder, recipe.files(), limits)?;
     let input = Input {
         config: &texts.config,
@@ -221,8 +221,16 @@ fn prepare(
         outtype: plan.outtype,
         convert: ConvertReport::empty(file),
     };
+    for weight in file.quantized_weights()? {
+        let names = weight.not_applied().iter();
+        left_behind.extend(names.map(|name| {
+            format!("tensor `{name}`: it does not change the values of `{}`", weight.name())
+        }));
+    }
     let mut expected = Expected::new();
     expected.leave_attributes();
+    // The name of the library that wrote the tensors.
+    expected.change_attribute("format");
     for tensor in file.tensors() {
         expected.tensor(tensor.name()).left_out = true;
     }

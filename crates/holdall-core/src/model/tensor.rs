@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 macro_rules! open_names {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }
-        $($(#[$wdoc:meta])* or $wide:ident($of:ty) by $find:path)?) => {
+        $($(#[$wdoc:meta])* or $wide:ident($of:ty) by $find:path;
+        $(#[$odoc:meta])* or $own:ident = $own_text:literal, which no file names)?) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum $name {
             $($(#[$vdoc])* $variant,)*
-            $($(#[$wdoc])* $wide($of),)?
+            $($(#[$wdoc])* $wide($of), $(#[$odoc])* $own,)?
             /// A name that this version does not know; it is kept unchanged.
             Other(Arc<str>),
         }
@@ -24,7 +25,7 @@ macro_rules! open_names {
             pub fn as_str(&self) -> &str {
                 match self {
                     $($name::$variant => $text,)*
-                    $($name::$wide(of) => of.layout,)?
+                    $($name::$wide(of) => of.layout, $name::$own => $own_text,)?
                     $name::Other(text) => text,
                 }
             }
@@ -80,7 +81,9 @@ open_names! {
         Strided = "strided",
     }
     /// ggml's blocks of this type: one component, `data`: `gguf.q4_k`.
-    or Blocks(&'static BlockType) by BlockType::by_layout
+    or Blocks(&'static BlockType) by BlockType::by_layout;
+    /// A weight that its file stores as several tensors: each of them is a component.
+    or QuantizedWeight = "quantized_weight", which no file names
 }
 
 open_names! {
@@ -127,13 +130,14 @@ impl Layout {
             // The heap is only needed if records have entries, which the layout alone does not determine.
             Layout::Records => &[Role::Data],
             Layout::Blob => &[Role::Entries, Role::BlobData],
-            Layout::Other(_) => &[],
+            Layout::QuantizedWeight | Layout::Other(_) => &[],
         }
     }
 
-    /// Returns `true` if the elements are computed from the stored values, as `f32`: groups and blocks.
+    /// Returns `true` if the elements are computed from the stored values, as `f32`: groups, blocks and quantized
+    /// weights.
     pub fn is_computed(&self) -> bool {
-        matches!(self, Layout::QuantizedGroup | Layout::Blocks(_))
+        matches!(self, Layout::QuantizedGroup | Layout::QuantizedWeight | Layout::Blocks(_))
     }
 }
 
