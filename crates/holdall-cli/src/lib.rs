@@ -98,6 +98,7 @@ fn dispatch(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Runner(args) => model::runner::run(session, &args),
         Command::Build(args) => build::run(session, &args),
         Command::Records(args) => records::run(session, &args),
+        Command::Recipe(args) => recipe::run(session, &args),
         Command::Schema(args) => schema::run(session, &args),
         #[cfg(all(feature = "http", feature = "carton"))]
         Command::Shrink(args) => links::shrink::run(session, &args),

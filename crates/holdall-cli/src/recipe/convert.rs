@@ -204,7 +204,7 @@ pub(super) fn named(name: &str, session: &Session) -> Result<Recipe, Failure> {
 }
 
 /// Adds what the command offers to errors of recipes.
-fn advised(e: holdall::Error) -> holdall::Error {
+pub(super) fn advised(e: holdall::Error) -> holdall::Error {
     match e.code() {
         "recipe/unknown-architecture" => e.with_hint(
             "`--recipe none` writes the tensors as they are, which llama.cpp does not run; `--recipe FILE` uses a recipe of your own",
