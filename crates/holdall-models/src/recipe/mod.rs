@@ -23,9 +23,11 @@ mod outtype;
 mod pattern;
 mod plan;
 mod read;
+mod reverse;
 mod step;
 mod stream;
 mod text;
+mod trace;
 
 pub use builtin::{builtin, find};
 pub use outtype::{Form, OutType};
@@ -55,6 +57,9 @@ holdall_core::error::rules! {
     /// Tensors are missing, or a name is made twice.
     pub INCOMPLETE: Malformed "recipe/incomplete"
         "A model has all tensors that a recipe puts together, and each tensor is made once.";
+    /// A rule cannot be undone.
+    pub NO_INVERSE: Unsupported "recipe/no-inverse"
+        "The rules of a recipe that is followed backwards can be undone.";
     /// A file of the model's folder is too long.
     pub CONFIG_LENGTH: Limit "recipe/config-length"
         "The configuration and the other texts in a model's folder have at most `Limits::header_len` bytes each."

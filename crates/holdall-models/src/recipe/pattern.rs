@@ -82,6 +82,21 @@ impl Pattern {
         &self.text
     }
 
+    /// Lets captures without alternatives capture only what captures of the same name in the other patterns do.
+    pub(super) fn constrain(&mut self, others: &[Pattern]) {
+        for part in &mut self.parts {
+            let Part::Capture { name, alternatives } = part else { continue };
+            let parts = others.iter().flat_map(|other| &other.parts);
+            let known = parts.filter_map(|part| match part {
+                Part::Capture { name: own, alternatives } if own == name => Some(alternatives),
+                _ => None,
+            });
+            if let (true, Some(known)) = (alternatives.is_empty(), known.into_iter().next()) {
+                alternatives.clone_from(known);
+            }
+        }
+    }
+
     /// Returns the names of the captures.
     pub(super) fn captures(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {

@@ -79,7 +79,7 @@ pub struct Plan {
     pub warnings: Vec<Warning>,
     /// The type of the matrices: never [`OutType::Auto`].
     pub outtype: OutType,
-    source: Arc<dyn TensorSource>,
+    pub(super) source: Arc<dyn TensorSource>,
 }
 
 /// A tensor to write.
@@ -90,7 +90,7 @@ pub struct Output {
     pub form: Form,
     /// The indices of the tensors of the source that it is computed from; empty if it is made from the configuration.
     pub sources: Vec<usize>,
-    computed: Computed,
+    pub(super) computed: Computed,
 }
 
 /// A tensor of the source that is not written.
@@ -406,7 +406,7 @@ fn matched(rule: &Rule, name: &str) -> Option<(usize, Captures)> {
 
 /// Returns the names that have a meaning in a rule: numbers and texts that its patterns captured, and its own
 /// definitions.
-fn locals(rule: &Rule, captures: &[(String, String)], scope: &Scope<'_>) -> Result<Locals> {
+pub(super) fn locals(rule: &Rule, captures: &[(String, String)], scope: &Scope<'_>) -> Result<Locals> {
     let mut locals = Locals::default();
     for (name, text) in captures {
         let number = text.parse::<u64>().ok().map(|n| Value::Integer(n.into()));
@@ -419,7 +419,7 @@ fn locals(rule: &Rule, captures: &[(String, String)], scope: &Scope<'_>) -> Resu
     Ok(locals)
 }
 
-fn read(tensor: &SourceTensor, index: usize) -> Result<Computed> {
+pub(super) fn read(tensor: &SourceTensor, index: usize) -> Result<Computed> {
     let element = tensor.element.clone();
     let is_number = element.is_known()
         && element.class() != NumberClass::Complex
@@ -462,7 +462,7 @@ fn are_equal(source: &dyn TensorSource, index: usize, other: &str) -> Result<boo
     Ok(true)
 }
 
-fn check_names(outputs: &[Output]) -> Result<()> {
+pub(super) fn check_names(outputs: &[Output]) -> Result<()> {
     let mut names = HashSet::default();
     match outputs.iter().find(|output| !names.insert(output.name.as_str())) {
         None => Ok(()),

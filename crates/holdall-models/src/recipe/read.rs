@@ -8,7 +8,7 @@ use super::step::{self, Step};
 use super::text::{Entry, Table};
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
-use holdall_core::model::Value;
+use holdall_core::model::{Attributes, Value};
 
 /// The maximum number of recipes that extend each other.
 const MAX_EXTENDS: usize = 8;
@@ -26,6 +26,8 @@ pub struct Recipe {
     pub(super) definitions: Vec<(String, Expression)>,
     pub(super) rules: Vec<Rule>,
     pub(super) metadata: Vec<Entered>,
+    /// Keys of a configuration, and their values from the metadata that the recipe writes.
+    config: Vec<(String, Expression)>,
     /// The names of tensors that stay F32.
     pub(super) f32: Vec<Pattern>,
     /// Texts to warn with, and their conditions.
@@ -104,6 +106,7 @@ impl Recipe {
             definitions: Vec::new(),
             rules: Vec::new(),
             metadata: Vec::new(),
+            config: Vec::new(),
             f32: Vec::new(),
             warnings: Vec::new(),
             steps: Vec::new(),
@@ -115,6 +118,7 @@ impl Recipe {
             recipe.warnings.clone_from(&parent.warnings);
             recipe.steps.clone_from(&parent.steps);
             recipe.metadata.clone_from(&parent.metadata);
+            recipe.config.clone_from(&parent.config);
         }
         for e in table.take_entries("files")? {
             checked_name(&e)?;
@@ -153,6 +157,11 @@ impl Recipe {
                 None => recipe.metadata.push(entered),
             }
         }
+        for e in table.take_entries("config")? {
+            let (key, value) = (e.key().to_owned(), e.expression()?);
+            recipe.config.retain(|(own, _)| *own != key);
+            recipe.config.push((key, value));
+        }
         table.finish()?;
         if let Some(parent) = parent {
             // The rules of the recipe itself come first.
@@ -186,6 +195,33 @@ impl Recipe {
     /// Returns the architectures that the recipe is for, as in `architectures` of a `config.json`.
     pub fn architectures(&self) -> &[String] {
         &self.architectures
+    }
+
+    /// Returns the configuration of a model with this metadata, as far as the recipe knows: what the way back needs.
+    ///
+    /// # Errors
+    /// Returns [`VALUE`](super::VALUE) if an expression has no value.
+    pub fn config(&self, metadata: &Attributes) -> Result<Value> {
+        let pairs = metadata.iter().map(|(key, value)| (Value::Text(key.to_owned()), value.clone()));
+        let given = [("kv".to_owned(), Value::Map(pairs.collect()))];
+        let none = Value::Map(Vec::new());
+        let scope = Scope::new(&none, &self.definitions, &given, &|_| false);
+        let mut out = Vec::new();
+        let mut add = |key: &str, value: Value| out.push((Value::Text(key.to_owned()), value));
+        if let Some(name) = self.architectures.first() {
+            add("architectures", Value::Array(vec![Value::Text(name.clone())]));
+        }
+        if let Some(name) = self.model_types.first() {
+            add("model_type", Value::Text(name.clone()));
+        }
+        for (key, expression) in &self.config {
+            let value = scope.value(expression, &Locals::default());
+            match value.map_err(|e| e.within(format!("`{}`", key.shown())))? {
+                Value::Null => {}
+                value => add(key, value),
+            }
+        }
+        Ok(Value::Map(out))
     }
 
     /// Returns the paths of the JSON files in a model's folder whose values the recipe uses.
@@ -248,10 +284,13 @@ fn definitions_of(table: &mut Table<'_>) -> Result<Vec<(String, Expression)>> {
 /// Returns the rule for tensors that only get another name.
 fn renaming(e: &Entry<'_>) -> Result<Rule> {
     let parse = |text: &str| Pattern::parse(text).map_err(|error| e.in_context(error));
+    let from = vec![parse(e.key())?];
+    let mut to = parse(e.text()?)?;
+    to.constrain(&from);
     Ok(Rule {
         line: e.line(),
-        from: vec![parse(e.key())?],
-        to: vec![parse(e.text()?)?],
+        from,
+        to: vec![to],
         when: None,
         definitions: Vec::new(),
         gather: None,
@@ -270,7 +309,8 @@ fn rule(mut table: Table<'_>) -> Result<Rule> {
     let from = table.take_texts("from")?;
     let from = patterns(from, &table)?;
     let to = table.take_texts("to")?;
-    let to = patterns(to, &table)?;
+    let mut to = patterns(to, &table)?;
+    to.iter_mut().for_each(|pattern| pattern.constrain(&from));
     let when = table.take_expression("when")?;
     let definitions = definitions_of(&mut table)?;
     let count = table.take_expression("count")?;
