@@ -105,6 +105,7 @@ const WORDS: Record<string, string | null | ((remedy: Remedy) => string)> = {
   read_pairs: 'without `as` both parts are read',
   name_graph: null,
   describe_layout: null,
+  name_pre_tokenizer: null,
   overwrite: 'allow it to be replaced with `{ overwrite: true }`',
   name_format: 'name the format: `{ format: "ztensor" }`',
   open_inside: '`openArchive` of `holdall/archive` reads files in zips; unpack other archives',

@@ -79,6 +79,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         }
         Remedy::NameGraph => "pass graph=, the ONNX model to write the weights into",
         Remedy::DescribeLayout => "open it with layouts=, a file that describes the layout",
+        Remedy::NamePreTokenizer => "name it with pre_tokenizer=",
         Remedy::DeclareTensors => "call declare() with a TensorSpec of each tensor first",
         Remedy::ReadArray => "give the records one by one",
         Remedy::NullIsAbsent => {

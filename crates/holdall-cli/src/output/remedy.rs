@@ -84,6 +84,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::ReadArray => "for records in one array, use `--form json`",
         Remedy::NameGraph => "name the ONNX model to write the weights into, with `--graph MODEL`",
         Remedy::DescribeLayout => "describe the layout in a file, and add `--layouts FILE`",
+        Remedy::NamePreTokenizer => "name it with `--pre-tokenizer NAME`",
         // Available only to programs.
         Remedy::CopyElements | Remedy::ReadPairs | Remedy::DeclareTensors | Remedy::GiveSchema => {
             return None;

@@ -1,12 +1,12 @@
 //! Byte-level BPE and WordPiece: vocabularies whose tokens have no scores.
 
 use super::family::Vocabularies;
-use super::files::missing_file;
+use super::files::{Source, missing_file};
 use super::metadata::TokenType;
 use super::pre::{pre_tokenizer_name, word_piece_name};
-use super::rules::{JSON, MODEL};
+use super::rules::{JSON, MERGE, MODEL};
 use super::special::{ROLES, Special};
-use super::tokenizer_json::{ModelType, TOKENIZER_JSON, too_many};
+use super::tokenizer_json::{ModelType, TOKENIZER_JSON, checked_merge, too_many};
 use super::vocabulary::{Vocabulary, WORD, not_an_id};
 use super::{Work, options::TokenizerKind};
 use holdall_core::error::{Result, Shown as _};
@@ -14,7 +14,12 @@ use holdall_json::Value;
 
 /// Writes a vocabulary of byte-level BPE.
 pub(super) fn write_byte_level(work: &mut Work<'_>) -> Result<()> {
-    let base = base(work, &[ModelType::Bpe, ModelType::WordLevel], read_vocab_json, "tokenizer.json or vocab.json")?;
+    let base = base(
+        work,
+        &[ModelType::Bpe, ModelType::WordLevel],
+        read_vocab_json,
+        "tokenizer.json or vocab.json",
+    )?;
     let json = work.json.as_mut();
     let merges = json.map(|json| std::mem::take(&mut json.model.merges)).unwrap_or_default();
     let (config, json) = (&work.config, work.json.as_ref());
@@ -121,6 +126,30 @@ fn read_vocab_txt(work: &Work<'_>) -> Result<Option<Vec<(String, u64)>>> {
     Ok(Some(out))
 }
 
+/// Reads `merges.txt` if there is one.
+pub(super) fn read_merges(source: Source<'_>) -> Result<Vec<String>> {
+    const NAME: &str = "merges.txt";
+    let mut out = Vec::new();
+    let Some(text) = source.text(NAME)? else { return Ok(out) };
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || (at == 0 && line.starts_with('#')) {
+            continue;
+        }
+        if out.len() as u64 >= source.limits.attribute_values {
+            return Err(too_many().in_source(NAME));
+        }
+        let mut pieces = line.split_whitespace();
+        let (Some(a), Some(b), None) = (pieces.next(), pieces.next(), pieces.next()) else {
+            let context = format!("line {}", at.saturating_add(1));
+            let e = checked_merge(line).err().unwrap_or_else(|| MERGE.broken("three pieces"));
+            return Err(e.within(context).in_source(NAME));
+        };
+        out.push(format!("{a} {b}"));
+    }
+    Ok(out)
+}
+
 impl Vocabularies {
     /// Returns the vocabulary that the files suggest.
     pub(super) fn suggested(work: &Work<'_>) -> Result<Vocabularies> {
@@ -130,13 +159,18 @@ impl Vocabularies {
         }
         if let Some(json) = &work.json {
             return match json.model.kind {
-                Some(ModelType::Bpe) if json.model.byte_fallback == Some(true) => Ok(Vocabularies::Llama),
+                Some(ModelType::Bpe) if json.model.byte_fallback == Some(true) => {
+                    Ok(Vocabularies::Llama)
+                }
                 Some(ModelType::Bpe) => Ok(Vocabularies::ByteLevel),
                 Some(ModelType::WordPiece) => Ok(Vocabularies::WordPiece),
-                Some(ModelType::Unigram) if files.has("spiece.model") => Ok(Vocabularies::T5),
-                Some(ModelType::Unigram) => Ok(Vocabularies::XlmRoberta),
+                Some(ModelType::Unigram) => Ok(match files.has("sentencepiece.bpe.model") {
+                    true => Vocabularies::XlmRoberta,
+                    false => Vocabularies::T5,
+                }),
                 Some(ModelType::WordLevel) | None => {
-                    let message = format!("the model of type {} is not supported", name(json.model.kind));
+                    let message =
+                        format!("the model of type {} is not supported", name(json.model.kind));
                     Err(MODEL.broken(message).in_source(TOKENIZER_JSON))
                 }
             };
@@ -148,7 +182,9 @@ impl Vocabularies {
             ("vocab.txt", Vocabularies::WordPiece),
         ];
         let found = by_file.iter().find(|(name, _)| files.has(name));
-        let none = || missing_file("tokenizer.json, tokenizer.model, spiece.model, vocab.json or vocab.txt");
+        let none = || {
+            missing_file("tokenizer.json, tokenizer.model, spiece.model, vocab.json or vocab.txt")
+        };
         found.map(|(_, vocabulary)| *vocabulary).ok_or_else(none)
     }
 }

@@ -52,7 +52,8 @@ impl Config {
     /// Returns a whole number of the model's configuration.
     pub(super) fn number(&self, key: &str) -> Result<Option<u64>> {
         let Some(value) = self.value(key) else { return Ok(None) };
-        let wrong = || ID.broken(format!("`{key}` is no whole number from 0 on")).in_source("config.json");
+        let wrong =
+            || ID.broken(format!("`{key}` is no whole number from 0 on")).in_source("config.json");
         value.as_u64().map(Some).ok_or_else(wrong)
     }
 
@@ -87,7 +88,8 @@ impl Config {
             out.extend(token.and_then(token_text));
         }
         for key in ["extra_special_tokens", "additional_special_tokens"] {
-            match self.tokenizer.get(key) {
+            let own = self.tokenizer.get(key);
+            match more.and_then(|more| more.get(key)).or(own) {
                 Some(Value::Array(all)) => out.extend(all.iter().filter_map(token_text)),
                 Some(Value::Object(all)) => out.extend(all.values().filter_map(token_text)),
                 _ => {}
@@ -96,8 +98,65 @@ impl Config {
         out
     }
 
+    /// Returns the texts that tokens have by default in the tokenizer's class, for the roles that neither the
+    /// configuration nor `more` has.
+    pub(super) fn default_tokens(&self, more: Option<&Value>) -> Vec<&'static str> {
+        let class = self.tokenizer_class().map(|class| class.strip_suffix("Fast").unwrap_or(class));
+        let by_type =
+            || self.model_type().and_then(|own| TYPES.iter().find(|(name, _)| *name == own));
+        let class = class.or_else(|| by_type().map(|(_, class)| *class));
+        let found = class.and_then(|class| DEFAULTS.iter().find(|(own, _)| *own == class));
+        let Some((_, roles)) = found else { return Vec::new() };
+        let has = |role: &str| {
+            let key = format!("{role}_token");
+            self.tokenizer.get(&key).or_else(|| more.and_then(|more| more.get(&key))).is_some()
+        };
+        roles.iter().filter(|(role, _)| !has(role)).map(|(_, token)| *token).collect()
+    }
+
     /// Returns the name of the tokenizer's class.
     pub(super) fn tokenizer_class(&self) -> Option<&str> {
         text(&self.tokenizer, "tokenizer_class")
     }
 }
+
+/// Classes of tokenizers, for types of models whose configuration does not name one.
+const TYPES: [(&str, &str); 6] = [
+    ("bert", "BertTokenizer"),
+    ("distilbert", "BertTokenizer"),
+    ("gpt2", "GPT2Tokenizer"),
+    ("roberta", "RobertaTokenizer"),
+    ("xlm-roberta", "XLMRobertaTokenizer"),
+    ("llama", "LlamaTokenizer"),
+];
+
+/// The roles of a class with the tokens that have them by default.
+type Roles = &'static [(&'static str, &'static str)];
+
+const ROBERTA: Roles = &[
+    ("bos", "<s>"),
+    ("eos", "</s>"),
+    ("unk", "<unk>"),
+    ("sep", "</s>"),
+    ("pad", "<pad>"),
+    ("cls", "<s>"),
+    ("mask", "<mask>"),
+];
+const BERT: Roles =
+    &[("unk", "[UNK]"), ("sep", "[SEP]"), ("pad", "[PAD]"), ("cls", "[CLS]"), ("mask", "[MASK]")];
+
+const DEFAULTS: [(&str, Roles); 7] = [
+    ("BertTokenizer", BERT),
+    ("DistilBertTokenizer", BERT),
+    ("RobertaTokenizer", ROBERTA),
+    ("XLMRobertaTokenizer", ROBERTA),
+    ("LlamaTokenizer", &[("unk", "<unk>"), ("bos", "<s>"), ("eos", "</s>")]),
+    (
+        "GPT2Tokenizer",
+        &[("unk", "<|endoftext|>"), ("bos", "<|endoftext|>"), ("eos", "<|endoftext|>")],
+    ),
+    (
+        "Qwen2Tokenizer",
+        &[("unk", "<|endoftext|>"), ("eos", "<|endoftext|>"), ("pad", "<|endoftext|>")],
+    ),
+];

@@ -3,7 +3,7 @@
 //! # Overview
 //! A folder of a model has its tokenizer in some of the files [`TOKENIZER_FILES`]; a GGUF file has it in the key–values
 //! `tokenizer.*`. [`TokenizerMetadata::from_files`] makes these of those, with the same keys, values and types as
-//! llama.cpp's converter. `docs/spec/tokenizers.md` has the rules.
+//! llama.cpp's converter; [`RestoredTokenizer::from_attributes`] makes files of key–values. `docs/spec/tokenizers.md` has the rules.
 //!
 //! No text is tokenized, and no chat template is evaluated. The name of the pre-tokenizer is found by comparing the
 //! rules in `tokenizer.json` with a table; rules that are not in the table are an error, never a guess.
@@ -12,7 +12,9 @@
 //! Files are bounded by [`Limits::header_len`], tokens and merges by [`Limits::attribute_values`], and nesting by
 //! [`Limits::depth`]. Ids stay 64 bits wide until they have been checked against the number of tokens.
 
+mod back;
 mod byte_level;
+mod chat_template;
 mod config;
 mod family;
 mod files;
@@ -26,6 +28,7 @@ mod special;
 mod tokenizer_json;
 mod vocabulary;
 
+pub use back::RestoredTokenizer;
 pub use files::{TOKENIZER_FILES, TokenizerFiles};
 pub use metadata::{GGUF_TYPES, TokenizerMetadata};
 pub use options::{TokenizerKind, TokenizerOptions};
@@ -96,8 +99,8 @@ impl Work<'_> {
             Some(TokenizerKind::WordPiece) => Vocabularies::WordPiece,
             Some(TokenizerKind::Unigram) => match self.family.vocabulary {
                 Vocabularies::XlmRoberta => Vocabularies::XlmRoberta,
-                _ if has_model || files.has("spiece.model") => Vocabularies::T5,
-                _ => Vocabularies::XlmRoberta,
+                _ if files.has("sentencepiece.bpe.model") => Vocabularies::XlmRoberta,
+                _ => Vocabularies::T5,
             },
             Some(TokenizerKind::Gemma4) => Vocabularies::Gemma4,
         };
@@ -111,7 +114,9 @@ impl Work<'_> {
             Vocabularies::ModelOrByteLevel if has_model => model(self),
             Vocabularies::Llama | Vocabularies::Jamba if has_model => model(self),
             Vocabularies::ByteLevelOrModel if !has_json && has_model => model(self),
-            Vocabularies::Phi3 if self.config.tokenizer_class() == Some("GPT2Tokenizer") => byte_level(self),
+            Vocabularies::Phi3 if self.config.tokenizer_class() == Some("GPT2Tokenizer") => {
+                byte_level(self)
+            }
             Vocabularies::Phi3 if !has_model && has_json => byte_level(self),
             Vocabularies::Phi3 => model(self),
             Vocabularies::Llama if !has_byte_fallback(self.json.as_ref()) => byte_level(self),
@@ -136,7 +141,8 @@ impl Work<'_> {
             match extra {
                 Extra::First(key, flag) => self.out.flag(key, *flag),
                 Extra::PrefixSpace => {
-                    let own = self.config.tokenizer.get("add_prefix_space").and_then(Value::as_bool);
+                    let own =
+                        self.config.tokenizer.get("add_prefix_space").and_then(Value::as_bool);
                     if let Some(flag) = own {
                         self.out.flag("tokenizer.ggml.add_space_prefix", flag);
                     }
@@ -154,15 +160,24 @@ impl Work<'_> {
         for extra in self.family.extras {
             match *extra {
                 Extra::Last(key, flag) => self.out.flag(key, flag),
+                Extra::LastOfDense(key, flag)
+                    if self.config.value("num_experts_per_tok").is_none() =>
+                {
+                    self.out.flag(key, flag);
+                }
                 Extra::LastOfModel(key, flag) if is_model => self.out.flag(key, flag),
                 Extra::LastOfJson(key, flag) if !is_model => self.out.flag(key, flag),
-                Extra::LastOfSize(of, key, flag) if size.unwrap_or(32000) == of => self.out.flag(key, flag),
+                Extra::LastOfSize(of, key, flag) if size.unwrap_or(32000) == of => {
+                    self.out.flag(key, flag)
+                }
                 Extra::Id(role, id) => {
                     if let Some(key) = id_key(role) {
                         self.out.number(key, id);
                     }
                 }
-                Extra::EndOfTurn { vocab_size, id } if vocab_size.is_none() || vocab_size == size => {
+                Extra::EndOfTurn { vocab_size, id }
+                    if vocab_size.is_none() || vocab_size == size =>
+                {
                     self.write_end_of_turn(id, vocab_size.is_some())?;
                 }
                 Extra::TypesLast => self.write_token_types()?,

@@ -6,7 +6,7 @@ use super::metadata::{ADDED, TokenType, Tokens};
 use super::options::TokenizerKind;
 use super::rules::{ID, JSON, MODEL};
 use super::sentencepiece::{BPE, SentencePiece, UNIGRAM, read_sentencepiece};
-use super::special::{ROLES, Special, text};
+use super::special::{ROLES, Special, items, text};
 use super::tokenizer_json::{AddedToken, ModelType, TOKENIZER_JSON};
 use super::vocabulary::{Vocabulary, WORD, decoder_tokens, looks_special, not_an_id};
 use super::{Work, tokenizer_json::TokenizerJson};
@@ -18,11 +18,7 @@ use holdall_json::Value;
 pub(super) fn write_model(work: &mut Work<'_>, family: Vocabularies) -> Result<()> {
     let model = read_sentencepiece(work.source, &["tokenizer.model"])?;
     let model = model.ok_or_else(|| missing_file("tokenizer.model"))?;
-    let size = match (work.config.number("vocab_size_per_layer_input")?, work.vocab_size()?) {
-        (Some(size), _) if family == Vocabularies::Model => size,
-        (_, Some(size)) if size > 0 => size,
-        _ => model.pieces.len() as u64,
-    };
+    let size = work.vocab_size()?.filter(|size| *size > 0).unwrap_or(model.pieces.len() as u64);
     let mut tokens = of_pieces(work, &model, size)?;
     override_from_added_tokens(work, &mut tokens)?;
     if let Some(decoder) = work.config.tokenizer.get("added_tokens_decoder") {
@@ -57,10 +53,12 @@ fn of_pieces(work: &mut Work<'_>, model: &SentencePiece, size: u64) -> Result<To
     let mut out = Tokens::unused(work.config.checked_size(size)?, true);
     for (piece, id) in model.pieces.iter().zip(0u64..) {
         // Pieces that the trainer was given are found like others: only added tokens are found by their text.
-        let kind = if piece.kind == TokenType::UserDefined { TokenType::Normal } else { piece.kind };
+        let kind =
+            if piece.kind == TokenType::UserDefined { TokenType::Normal } else { piece.kind };
         if !out.set(id, piece.text.clone(), kind, piece.score) {
             let left = (model.pieces.len() as u64).saturating_sub(id);
-            let message = format!("{left} pieces from the id {id} on, which is not in the vocabulary");
+            let message =
+                format!("{left} pieces from the id {id} on, which is not in the vocabulary");
             work.out.omitted.push(message);
             break;
         }
@@ -103,7 +101,10 @@ fn replace(work: &Work<'_>, tokens: &mut Tokens, token: AddedToken) -> Result<()
     let message = beyond(token.id, &token.content);
     match tokens.set(token.id, token.content, kind, ADDED) {
         true => Ok(()),
-        false => Err(ID.broken(format!("{message}, which has {} tokens", work.vocab_size()?.unwrap_or_default()))),
+        false => Err(ID.broken(format!(
+            "{message}, which has {} tokens",
+            work.vocab_size()?.unwrap_or_default()
+        ))),
     }
 }
 
@@ -178,7 +179,7 @@ const VISIBLE: [&str; 7] = [
     "<|\"|>",
 ];
 
-/// Returns `true` if a token stands for a byte: `<0x0A>`.
+/// Returns `true` if a token means a byte: `<0x0A>`.
 fn is_byte(text: &str) -> bool {
     let digits = text.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
     digits.is_some_and(|d| d.len() == 2 && d.bytes().all(|b| b.is_ascii_hexdigit()))
@@ -187,17 +188,23 @@ fn is_byte(text: &str) -> bool {
 /// Writes the vocabulary of a Unigram model.
 pub(super) fn write_unigram(work: &mut Work<'_>) -> Result<()> {
     const NAMES: [&str; 2] = ["tokenizer.model", "spiece.model"];
-    let model = read_sentencepiece(work.source, &NAMES)?;
-    let model = model.ok_or_else(|| missing_file("tokenizer.model or spiece.model"))?;
+    let Some(model) = read_sentencepiece(work.source, &NAMES)? else {
+        return write_unigram_json(work, false);
+    };
     match model.model_type {
         UNIGRAM => {}
         BPE => return write_model(work, Vocabularies::T5),
-        other => return Err(MODEL.broken(format!("the SentencePiece model is of type {other}, expected 1 or 2"))),
+        other => {
+            return Err(MODEL
+                .broken(format!("the SentencePiece model is of type {other}, expected 1 or 2")));
+        }
     }
     let size = work.vocab_size()?.unwrap_or(model.pieces.len() as u64);
     if (model.pieces.len() as u64) > size {
         let len = model.pieces.len();
-        return Err(ID.broken(format!("the model has {len} pieces, but the vocabulary has {size} tokens")));
+        return Err(
+            ID.broken(format!("the model has {len} pieces, but the vocabulary has {size} tokens"))
+        );
     }
     let mut tokens = of_pieces(work, &model, size)?;
     override_from_added_tokens(work, &mut tokens)?;
@@ -247,7 +254,7 @@ fn write_with_normalizer(
 /// Writes the vocabulary of XLM-RoBERTa.
 pub(super) fn write_xlm_roberta(work: &mut Work<'_>) -> Result<()> {
     let Some(model) = read_sentencepiece(work.source, &["sentencepiece.bpe.model"])? else {
-        return write_unigram_json(work);
+        return write_unigram_json(work, true);
     };
     if model.model_type != UNIGRAM {
         return Err(MODEL.broken("expected a Unigram model").in_source("sentencepiece.bpe.model"));
@@ -278,9 +285,12 @@ fn realign(tokens: &mut Tokens) {
     }
 }
 
-/// Writes the vocabulary of a Unigram model in `tokenizer.json`.
-fn write_unigram_json(work: &mut Work<'_>) -> Result<()> {
-    let json = work.json.as_mut().ok_or_else(|| missing_file("sentencepiece.bpe.model or tokenizer.json"))?;
+/// Writes the vocabulary of a Unigram model in `tokenizer.json`: that of XLM-RoBERTa, or else of T5.
+fn write_unigram_json(work: &mut Work<'_>, is_xlm_roberta: bool) -> Result<()> {
+    let json = work
+        .json
+        .as_mut()
+        .ok_or_else(|| missing_file("SentencePiece model and no tokenizer.json"))?;
     if json.model.kind != Some(ModelType::Unigram) {
         return Err(MODEL.broken("expected a Unigram model").in_source(TOKENIZER_JSON));
     }
@@ -292,7 +302,8 @@ fn write_unigram_json(work: &mut Work<'_>) -> Result<()> {
     let size = work.vocab_size()?.unwrap_or(0).max(vocabulary.base_len());
     let mut tokens = Tokens::unused(config.checked_size(size)?, true);
     let unknown_text = text(&config.tokenizer, "unk_token");
-    let unknown = vocabulary.added.iter().find(|token| Some(token.content.as_str()) == unknown_text);
+    let unknown =
+        vocabulary.added.iter().find(|token| Some(token.content.as_str()) == unknown_text);
     let unknown_id = unknown.map(|token| token.id).or(unknown_id).unwrap_or(3);
     for ((text, id), score) in vocabulary.base().iter().zip(scores) {
         let added = vocabulary.added.binary_search_by_key(id, |token| token.id).is_ok();
@@ -309,15 +320,38 @@ fn write_unigram_json(work: &mut Work<'_>) -> Result<()> {
         .added
         .iter()
         .filter(|token| token.id >= vocabulary.base_len())
-        .map(|token| format!("the added token `{}`, which is not in the model", token.content.shown()))
+        .map(|token| {
+            format!("the added token `{}`, which is not in the model", token.content.shown())
+        })
         .collect();
+    let rules = json.map_or((&Value::Null, &Value::Null), |j| (&j.normalizer, &j.pre_tokenizer));
     let normalizer = Normalizer {
-        adds_space: adds_space(config.tokenizer_class(), &config.tokenizer),
-        removes_spaces: flag(&config.tokenizer, "clean_up_tokenization_spaces"),
-        charsmap: charsmap(json.map_or(&Value::Null, |json| &json.normalizer))?.into(),
+        adds_space: match is_xlm_roberta {
+            true => adds_space(config.tokenizer_class(), &config.tokenizer),
+            false => has_rule(rules.1, &|rule| {
+                text(rule, "type") == Some("Metaspace")
+                    && text(rule, "prepend_scheme") != Some("never")
+            }),
+        },
+        removes_spaces: match is_xlm_roberta {
+            true => flag(&config.tokenizer, "clean_up_tokenization_spaces"),
+            false => {
+                has_rule(rules.1, &|rule| text(rule, "type") == Some("WhitespaceSplit"))
+                    || has_rule(rules.0, &|rule| {
+                        rule.pointer("/pattern/Regex").and_then(Value::as_str) == Some(" {2,}")
+                    })
+            }
+        },
+        charsmap: charsmap(rules.0)?.into(),
     };
     work.out.omitted.extend(notes);
-    write_with_normalizer(work, tokens, &normalizer, true)
+    write_with_normalizer(work, tokens, &normalizer, is_xlm_roberta)
+}
+
+/// Returns `true` if a rule, or one of a sequence of rules, is the one that is looked for.
+fn has_rule(rules: &Value, is: &dyn Fn(&Value) -> bool) -> bool {
+    let parts = ["normalizers", "pretokenizers"].into_iter().flat_map(|key| items(rules, key));
+    is(rules) || parts.into_iter().any(|part| has_rule(part, is))
 }
 
 /// Returns `true` if a space is put before texts: by default, this depends on the class.
@@ -334,10 +368,11 @@ fn flag(value: &Value, key: &str) -> bool {
 /// Returns the map of characters of a normalizer.
 fn charsmap(normalizer: &Value) -> Result<Vec<u8>> {
     if let Some(encoded) = text(normalizer, "precompiled_charsmap") {
-        let wrong = |_| JSON.broken("`precompiled_charsmap` is not base64").in_source(TOKENIZER_JSON);
+        let wrong =
+            |_| JSON.broken("`precompiled_charsmap` is not base64").in_source(TOKENIZER_JSON);
         return BASE64.decode(encoded.as_bytes()).map_err(wrong);
     }
-    for one in super::special::items(normalizer, "normalizers") {
+    for one in items(normalizer, "normalizers") {
         let found = charsmap(one)?;
         if !found.is_empty() {
             return Ok(found);

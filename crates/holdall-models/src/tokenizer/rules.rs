@@ -5,7 +5,7 @@ holdall_core::error::rules! {
     pub static RULES;
 
     /// A file that the tokenizer needs is missing.
-    pub MISSING_FILE: NotFound "tokenizer/missing-file"
+    pub MISSING_FILE: Malformed "tokenizer/missing-file"
         "A tokenizer has the files that its kind needs: `tokenizer.json`, a SentencePiece model, or a vocabulary with its merges.";
     /// A file is too long.
     pub FILE_LENGTH: Limit "tokenizer/file-length"
@@ -43,7 +43,8 @@ holdall_core::error::rules! {
         "A tokenizer is byte-level BPE, BPE with byte fallback, WordPiece, Unigram or a SentencePiece model.";
     /// The pre-tokenizer is not in the table.
     pub PRE_TOKENIZER: Unsupported "tokenizer/pre-tokenizer"
-        "The pre-tokenizer of a byte-level BPE is one for which GGUF has a name.";
+        "The pre-tokenizer of a byte-level BPE is one for which GGUF has a name."
+        remedies [NamePreTokenizer];
     /// The tokenizer in a GGUF file is incomplete or malformed.
     pub METADATA: Malformed "tokenizer/metadata"
         "The keys `tokenizer.ggml.*` of a GGUF file have their types, and their arrays have one item for each token.";

@@ -32,7 +32,7 @@ pub(super) const UNIGRAM: u64 = 1;
 /// The model type of BPE.
 pub(super) const BPE: u64 = 2;
 
-/// Reads the first of the named files that is there.
+/// Reads the first of the named files that exists.
 pub(super) fn read_sentencepiece(
     source: Source<'_>,
     names: &[&str],
@@ -85,7 +85,9 @@ fn parse(bytes: &[u8], most: u64) -> Result<SentencePiece> {
     let mut texts = HashSet::default();
     for piece in &out.pieces {
         if !texts.insert(piece.text.as_str()) {
-            return Err(DUPLICATE.broken(format!("the piece `{}` appears twice", piece.text.shown())));
+            return Err(
+                DUPLICATE.broken(format!("the piece `{}` appears twice", piece.text.shown()))
+            );
         }
     }
     Ok(out)
@@ -97,13 +99,15 @@ fn parse_piece(bytes: &[u8]) -> Result<Piece> {
     while let Some((number, value)) = fields.next()? {
         match (number, value) {
             (1, value @ Field::Bytes(_)) => {
-                let text = value.text().ok_or_else(|| SENTENCEPIECE.broken("the text is not UTF-8"))?;
+                let text =
+                    value.text().ok_or_else(|| SENTENCEPIECE.broken("the text is not UTF-8"))?;
                 text.clone_into(&mut out.text);
             }
             (2, Field::Fixed32(bits)) => out.score = f32::from_bits(bits),
             (3, Field::Varint(kind)) => {
-                out.kind = TokenType::from_number(kind)
-                    .ok_or_else(|| SENTENCEPIECE.broken(format!("expected a type from 1 to 6, found {kind}")))?;
+                out.kind = TokenType::from_number(kind).ok_or_else(|| {
+                    SENTENCEPIECE.broken(format!("expected a type from 1 to 6, found {kind}"))
+                })?;
             }
             _ => {}
         }

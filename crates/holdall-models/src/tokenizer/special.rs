@@ -1,11 +1,13 @@
 //! The roles of tokens: which is the first, the last, the padding, and which of them are added to each text; and the
 //! chat template.
 
+use super::byte_level::read_merges;
+use super::chat_template::{template_file, write_template};
 use super::config::Config;
 use super::files::Source;
 use super::metadata::Entries;
-use super::rules::{CHAT_TEMPLATE, ID, MERGE};
-use super::tokenizer_json::{AddedToken, TokenizerJson, checked_merge, too_many};
+use super::rules::ID;
+use super::tokenizer_json::{AddedToken, TokenizerJson};
 use holdall_core::error::Result;
 use holdall_json::Value;
 
@@ -68,7 +70,9 @@ impl Special {
             return Err(ID.broken(format!("the id of the role {role} is {id}")));
         }
         if self.vocab_size.is_some_and(|size| id >= size) {
-            self.omitted.push(format!("the token id {id} of the role {role}, which is not in the vocabulary"));
+            self.omitted.push(format!(
+                "the token id {id} of the role {role}, which is not in the vocabulary"
+            ));
         } else if self.ids.iter().all(|(own, _)| own != role) {
             self.ids.push((role.to_owned(), id));
         }
@@ -199,8 +203,10 @@ impl Special {
         let skipped = usize::from(is_at(pair.first(), first));
         let kept = pair.len().saturating_sub(usize::from(is_at(pair.last(), last)));
         let Some([a, between @ .., b]) = pair.get(skipped..kept) else { return };
-        let name = |item: &Value| item.pointer("/Sequence/id").and_then(Value::as_str).map(str::to_owned);
-        if name(a).as_deref() != Some("A") || name(b).as_deref() != Some("B") || between.is_empty() {
+        let name =
+            |item: &Value| item.pointer("/Sequence/id").and_then(Value::as_str).map(str::to_owned);
+        if name(a).as_deref() != Some("A") || name(b).as_deref() != Some("B") || between.is_empty()
+        {
             return;
         }
         let separates = |item: Option<&Value>| {
@@ -230,7 +236,8 @@ impl Special {
             None => template_file(source)?,
         };
         for role in self.roles.clone() {
-            if let Some(is_added) = config.get(format!("add_{role}_token")).and_then(Value::as_bool) {
+            if let Some(is_added) = config.get(format!("add_{role}_token")).and_then(Value::as_bool)
+            {
                 self.set_adds(&role, is_added);
             }
             let Some(content) = config.get(format!("{role}_token")).and_then(token_text) else {
@@ -252,7 +259,8 @@ impl Special {
             match (number.as_u64(), number.as_i64()) {
                 (Some(id), _) => self.set(&role, id).map_err(|e| e.in_source("config.json"))?,
                 (None, Some(id)) => {
-                    let e = ID.broken(format!("`{key}` is {id}, expected a number from 0 on, or null"));
+                    let e =
+                        ID.broken(format!("`{key}` is {id}, expected a number from 0 on, or null"));
                     return Err(e.in_source("config.json"));
                 }
                 // A number with a point is no id.
@@ -353,94 +361,4 @@ fn put(config: &mut Value, key: &str, value: &Value) {
 /// Returns the name of the special token that an item of a template is.
 fn special_token(item: &Value) -> Option<&Value> {
     item.pointer("/SpecialToken/id").filter(|id| is_true(id))
-}
-
-/// Reads the chat templates that have files of their own.
-fn template_file(source: Source<'_>) -> Result<Option<Value>> {
-    const FOLDER: &str = "additional_chat_templates/";
-    if let Some(template) = source.text("chat_template.jinja")? {
-        let entry = |name: &str, template: &str| {
-            let members = [("name", name), ("template", template)];
-            Value::Object(members.map(|(k, v)| (k.to_owned(), v.into())).into_iter().collect())
-        };
-        let mut names: Vec<&str> =
-            source.files.names().filter(|name| name.starts_with(FOLDER)).collect();
-        names.sort_unstable();
-        let mut more = Vec::new();
-        for path in names {
-            let name = path.strip_prefix(FOLDER).and_then(|name| name.strip_suffix(".jinja"));
-            if let (Some(name), Some(template)) = (name, source.text(path)?) {
-                more.push(entry(name, template));
-            }
-        }
-        if more.is_empty() {
-            return Ok(Some(template.into()));
-        }
-        more.insert(0, entry("default", template));
-        return Ok(Some(Value::Array(more)));
-    }
-    let json = source.json("chat_template.json")?;
-    Ok(json.and_then(|json| json.get("chat_template").cloned()))
-}
-
-fn write_template(template: &Value, out: &mut Entries) -> Result<()> {
-    const KEY: &str = "tokenizer.chat_template";
-    let templates = match template {
-        Value::Null => return Ok(()),
-        Value::String(template) => {
-            out.text(KEY, template);
-            return Ok(());
-        }
-        Value::Array(templates) => templates,
-        _ => return Err(CHAT_TEMPLATE.broken("it is neither a text nor a list")),
-    };
-    let (mut names, mut default) = (Vec::new(), None);
-    for choice in templates {
-        let name = text(choice, "name").unwrap_or_default();
-        let name: String =
-            name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-        let Some(template) = text(choice, "template").filter(|_| !name.is_empty()) else {
-            out.omitted.push("a chat template without a name or a text".to_owned());
-            continue;
-        };
-        if name == "default" {
-            default = Some(template);
-            continue;
-        }
-        out.text(&format!("{KEY}.{name}"), template);
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    if !names.is_empty() {
-        out.texts("tokenizer.chat_templates", names);
-    }
-    if let Some(default) = default {
-        out.text(KEY, default);
-    }
-    Ok(())
-}
-
-/// Reads `merges.txt` if there is one.
-fn read_merges(source: Source<'_>) -> Result<Vec<String>> {
-    const NAME: &str = "merges.txt";
-    let mut out = Vec::new();
-    let Some(text) = source.text(NAME)? else { return Ok(out) };
-    for (at, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || (at == 0 && line.starts_with('#')) {
-            continue;
-        }
-        if out.len() as u64 >= source.limits.attribute_values {
-            return Err(too_many().in_source(NAME));
-        }
-        let mut pieces = line.split_whitespace();
-        let (Some(a), Some(b), None) = (pieces.next(), pieces.next(), pieces.next()) else {
-            let context = format!("line {}", at.saturating_add(1));
-            let e = checked_merge(line).err().unwrap_or_else(|| MERGE.broken("three pieces"));
-            return Err(e.within(context).in_source(NAME));
-        };
-        out.push(format!("{a} {b}"));
-    }
-    Ok(out)
 }

@@ -2,7 +2,7 @@
 
 use super::files::{Source, not_json};
 use super::rules::{ID, JSON, MERGE, TOO_MANY};
-use holdall_core::error::{Remedy, Result, Shown as _};
+use holdall_core::error::{Result, Shown as _};
 use holdall_json::{Reader, TYPE, Token, Value, parse_at};
 
 /// The contents of `tokenizer.json`.
@@ -302,12 +302,12 @@ pub(super) fn checked_merge(text: &str) -> Result<()> {
     if pieces.is_some_and(|(a, b)| !a.is_empty() && !b.is_empty() && !b.contains(' ')) {
         return Ok(());
     }
-    let message = format!("expected two pieces with one space between them, found `{}`", text.shown());
+    let message =
+        format!("expected two pieces with one space between them, found `{}`", text.shown());
     Err(MERGE.broken(message))
 }
 
 /// Returns the error for more tokens or merges than the limit allows.
 pub(super) fn too_many() -> holdall_core::Error {
-    let remedy = Remedy::RaiseLimit { limit: "attribute_values", at_least: None };
-    TOO_MANY.broken("there are more tokens or merges than the limit allows").with_remedy(remedy)
+    TOO_MANY.broken("there are more tokens or merges than the limit allows")
 }

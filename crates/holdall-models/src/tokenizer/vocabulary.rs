@@ -40,15 +40,15 @@ impl Vocabulary {
             }
         }
         let next = by_id.keys().max().map_or(0, |last: &u64| last.saturating_add(1));
-        let mut added = AddedTokens { base: ids, by_id, next, all: Vec::new(), at: HashMap::default() };
+        let mut added =
+            AddedTokens { base: ids, by_id, next, all: Vec::new(), at: HashMap::default() };
         for token in json.map_or(&[][..], |json| &json.added) {
             added.add(token.clone())?;
         }
         let more = match config.tokenizer.get("added_tokens_decoder") {
             Some(decoder @ Value::Object(_)) => {
-                let named: HashSet<&str> = config.named_tokens(None).into_iter().collect();
                 for token in decoder_tokens(decoder)? {
-                    added.change(token, &named)?;
+                    added.add(token)?;
                 }
                 None
             }
@@ -60,7 +60,12 @@ impl Vocabulary {
                         let wrong = || not_an_id(&content).in_source("added_tokens.json");
                         let id = id.as_u64().ok_or_else(wrong)?;
                         let special = named.contains(content.as_str());
-                        added.add_unknown(AddedToken { id, content, special, normalized: !special })?;
+                        added.add_unknown(AddedToken {
+                            id,
+                            content,
+                            special,
+                            normalized: !special,
+                        })?;
                     }
                 }
                 more
@@ -69,7 +74,14 @@ impl Vocabulary {
         for content in config.named_tokens(more.as_ref()) {
             added.add_named(content)?;
         }
-        let named = config.named_tokens(more.as_ref()).into_iter().map(str::to_owned).collect();
+        let mut named: HashSet<String> =
+            config.named_tokens(more.as_ref()).into_iter().map(str::to_owned).collect();
+        for content in config.default_tokens(more.as_ref()) {
+            if added.has(content) {
+                added.add_named(content)?;
+                named.insert(content.to_owned());
+            }
+        }
         let mut added = added.all;
         holdall_collections::sort_by(&mut added, |a, b| a.id.cmp(&b.id));
         Ok(Vocabulary { base, added, named })
@@ -89,7 +101,8 @@ impl Vocabulary {
     /// Returns the id of an added token.
     pub(super) fn added_id(&self, content: &str) -> Result<u64> {
         let found = self.added.iter().find(|token| token.content == content);
-        let missing = || MISSING_TOKEN.broken(format!("there is no added token `{}`", content.shown()));
+        let missing =
+            || MISSING_TOKEN.broken(format!("there is no added token `{}`", content.shown()));
         found.map(|token| token.id).ok_or_else(missing)
     }
 
@@ -106,7 +119,9 @@ impl Vocabulary {
         let end = self.end()?;
         if end > size as u64 {
             let last = end.saturating_sub(1);
-            return Err(ID.broken(format!("a token has the id {last}, but the vocabulary has {size} tokens")));
+            return Err(ID.broken(format!(
+                "a token has the id {last}, but the vocabulary has {size} tokens"
+            )));
         }
         let mut out = Tokens::unused(size, false);
         for (text, id) in &self.base {
@@ -145,7 +160,7 @@ pub(super) fn looks_special(text: &str) -> bool {
 }
 
 /// Returns the text that a decoder makes of a single token.
-fn decoded(content: &str, decoder: &Value) -> String {
+pub(super) fn decoded(content: &str, decoder: &Value) -> String {
     let name = super::special::text(decoder, "type");
     match name {
         Some("ByteLevel") => {
@@ -158,7 +173,9 @@ fn decoded(content: &str, decoder: &Value) -> String {
         Some("Replace") => {
             let pattern = decoder.pointer("/pattern/String").and_then(Value::as_str);
             match (pattern, super::special::text(decoder, "content")) {
-                (Some(pattern), Some(with)) if !pattern.is_empty() => content.replace(pattern, with),
+                (Some(pattern), Some(with)) if !pattern.is_empty() => {
+                    content.replace(pattern, with)
+                }
                 _ => content.to_owned(),
             }
         }
@@ -170,7 +187,7 @@ fn decoded(content: &str, decoder: &Value) -> String {
     }
 }
 
-/// Returns the byte that a character of byte-level BPE stands for.
+/// Returns the byte that a character of byte-level BPE represents.
 pub(super) fn byte_of(c: char) -> Option<u8> {
     let is_own = |byte: u8| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
     if let Ok(byte) = u8::try_from(u32::from(c))
@@ -203,7 +220,9 @@ impl AddedTokens<'_> {
         };
         if let Some(id) = id.filter(|id| *id != token.id) {
             let (text, other) = (token.content.shown(), token.id);
-            return Err(DUPLICATE.broken(format!("the token `{text}` has the ids {id} and {other}")));
+            return Err(
+                DUPLICATE.broken(format!("the token `{text}` has the ids {id} and {other}"))
+            );
         }
         if let Some(known) = known {
             *known = token;
@@ -220,15 +239,9 @@ impl AddedTokens<'_> {
         Ok(())
     }
 
-    /// Adds a token of the tokenizer's configuration. If its properties are not those of `tokenizer.json`, it is
-    /// special if it has a role.
-    fn change(&mut self, mut token: AddedToken, named: &HashSet<&str>) -> Result<()> {
-        let known = self.at.get(&token.content).and_then(|at| self.all.get(*at));
-        if known != Some(&token) {
-            token.special |= named.contains(token.content.as_str());
-            self.add(token)?;
-        }
-        Ok(())
+    /// Returns `true` if there is a token with this text, added or not.
+    fn has(&self, content: &str) -> bool {
+        self.at.contains_key(content) || self.base.contains_key(content)
     }
 
     /// Adds a token unless there is one with the same text.
@@ -236,14 +249,18 @@ impl AddedTokens<'_> {
         if self.at.contains_key(&token.content) { Ok(()) } else { self.add(token) }
     }
 
-    /// Adds a token that has a role, which needs no id of its own.
+    /// Adds a token that has a role, which needs no id of its own. If there is one with the same text, it is special.
     fn add_named(&mut self, content: &str) -> Result<()> {
+        if let Some(known) = self.at.get(content).and_then(|at| self.all.get_mut(*at)) {
+            known.special = true;
+            return Ok(());
+        }
         let id = match self.base.get(content) {
             Some(id) => *id,
             None => self.next,
         };
         let content = content.to_owned();
-        self.add_unknown(AddedToken { id, content, special: true, normalized: false })
+        self.add(AddedToken { id, content, special: true, normalized: false })
     }
 }
 

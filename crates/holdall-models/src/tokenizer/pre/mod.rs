@@ -8,7 +8,7 @@ use super::config::Config;
 use super::rules::PRE_TOKENIZER;
 use super::special::{items, text};
 use super::tokenizer_json::TokenizerJson;
-use holdall_core::error::{Error, Remedy, Result, Shown as _};
+use holdall_core::error::{Error, Result, Shown as _};
 use holdall_json::Value;
 use table::{CLASSES, GROUPS, Group, NAMES};
 
@@ -18,7 +18,8 @@ use table::{CLASSES, GROUPS, Group, NAMES};
 /// Returns [`PRE_TOKENIZER`] if the rules in the files are not in the table.
 pub(super) fn pre_tokenizer_name(config: &Config, json: Option<&TokenizerJson>) -> Result<String> {
     let Some(json) = json else {
-        let class = config.tokenizer_class().map(|class| class.strip_suffix("Fast").unwrap_or(class));
+        let class =
+            config.tokenizer_class().map(|class| class.strip_suffix("Fast").unwrap_or(class));
         let known = class.and_then(|class| CLASSES.iter().find(|(own, _)| *own == class));
         let (_, group) = known.ok_or_else(|| {
             let message = "there is no tokenizer.json, and the tokenizer's class does not tell its pre-tokenizer";
@@ -26,16 +27,27 @@ pub(super) fn pre_tokenizer_name(config: &Config, json: Option<&TokenizerJson>) 
         })?;
         return Ok(name(group, config, false).to_owned());
     };
-    let mut rules = Vec::new();
-    normalizers(&json.normalizer, &mut rules)?;
-    steps(&json.pre_tokenizer, &mut rules)?;
-    let found = GROUPS.iter().find(|group| group.spellings.iter().any(|own| *own == rules));
-    let Some(group) = found else {
-        let rules = rules.join(" then ");
-        return Err(unknown(format!("its rules are not in the table: {}", rules.shown())));
-    };
+    let group = find_group(&json.normalizer, &json.pre_tokenizer)?;
     let ignores_merges = json.model.ignore_merges == Some(true);
     Ok(name(group.name, config, ignores_merges).to_owned())
+}
+
+/// Returns the name of the group of a pre-tokenizer in `tokenizer.json`.
+#[cfg(test)]
+pub(super) fn group_name(pre_tokenizer: &Value) -> Result<&'static str> {
+    find_group(&Value::Null, pre_tokenizer).map(|group| group.name)
+}
+
+/// Returns the group of a pre-tokenizer in `tokenizer.json`.
+fn find_group(normalizer: &Value, pre_tokenizer: &Value) -> Result<&'static Group> {
+    let mut rules = Vec::new();
+    normalizers(normalizer, &mut rules)?;
+    steps(pre_tokenizer, &mut rules)?;
+    let found = GROUPS.iter().find(|group| group.spellings.iter().any(|own| *own == rules));
+    found.ok_or_else(|| {
+        let rules = rules.join(" then ");
+        unknown(format!("its rules are not in the table: {}", rules.shown()))
+    })
 }
 
 /// Returns the name of WordPiece's pre-tokenizer. Programs that read GGUF have a single one.
@@ -63,7 +75,7 @@ fn name(group: &'static str, config: &Config, ignores_merges: bool) -> &'static 
 }
 
 fn unknown(message: String) -> Error {
-    PRE_TOKENIZER.broken(message).with_remedy(Remedy::NamePreTokenizer)
+    PRE_TOKENIZER.broken(message)
 }
 
 /// Adds the normalizers that change what a text is split into. Those that GGUF has keys for are skipped, and so are
@@ -101,20 +113,20 @@ fn steps(value: &Value, out: &mut Vec<String>) -> Result<()> {
             out.push(if has_regex { "words of GPT-2" } else { "bytes" }.to_owned());
         }
         "Digits" => {
-            out.push(if flag("individual_digits") { "digits" } else { "runs of digits" }.to_owned());
+            out.push(
+                if flag("individual_digits") { "digits" } else { "runs of digits" }.to_owned(),
+            );
         }
         "Split" => {
             let behavior = text(value, "behavior").unwrap_or_default();
-            let behavior = match (behavior, flag("invert")) {
-                // All expressions of the table match every character, so what is between matches is empty.
-                ("Isolated", false) | ("Removed", true) => "split",
-                (other, inverted) => {
-                    let mark = if inverted { "!" } else { "" };
-                    out.push(format!("split {mark}{other} {}", pattern(value)?));
-                    return Ok(());
-                }
-            };
-            out.push(format!("{behavior} {}", pattern(value)?));
+            let pattern = pattern(value)?;
+            out.push(match (behavior, flag("invert")) {
+                ("Isolated", false) => format!("split {pattern}"),
+                // The expression matches every character, so that nothing is removed.
+                ("Removed", true) if pattern.ends_with(r"|\s+") => format!("split {pattern}"),
+                (other, true) => format!("split !{other} {pattern}"),
+                (other, false) => format!("split {other} {pattern}"),
+            });
         }
         "Punctuation" => {
             let behavior = text(value, "behavior").unwrap_or("Isolated");
@@ -136,7 +148,9 @@ fn pattern(value: &Value) -> Result<String> {
         return Ok(out);
     }
     let plain = value.pointer("/pattern/String").and_then(Value::as_str);
-    plain.map(|plain| format!("`{plain}`")).ok_or_else(|| unknown("a rule has no pattern".to_owned()))
+    plain
+        .map(|plain| format!("`{plain}`"))
+        .ok_or_else(|| unknown("a rule has no pattern".to_owned()))
 }
 
 /// Spellings of parts of expressions, and the ones in the table.

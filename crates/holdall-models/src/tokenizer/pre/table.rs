@@ -35,7 +35,8 @@ const EXAONE_MOE: &str = r"split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?
 const THOUSANDS: &str = r"split \d{1,3}(?=(?:\d{3})*\b)";
 const DIGITS_3: &str = r"split \p{N}{1,3}";
 const MINICPM5: &str = r"split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const YOUTU_SCRIPTS: &str = "split [가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+";
+const YOUTU_SCRIPTS: &str =
+    "split [가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+";
 const YOUTU_WORDS: &str = r"split [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// The groups. The first spelling of a group is written to `tokenizer.json`.
@@ -72,7 +73,10 @@ pub(super) static GROUPS: &[Group] = &[
         ]],
     },
     Group { name: "bloom", spellings: &[&[BLOOM, "bytes"]] },
-    Group { name: "viking", spellings: &[&[BLOOM, "digits", "bytes"], &["digits", BLOOM, "bytes"]] },
+    Group {
+        name: "viking",
+        spellings: &[&[BLOOM, "digits", "bytes"], &["digits", BLOOM, "bytes"]],
+    },
     Group { name: "seed-coder", spellings: &[&[SEED_CODER, "bytes"]] },
     Group { name: "bailingmoe", spellings: &[&[BAILING, "bytes"]] },
     Group { name: "exaone-moe", spellings: &[&[EXAONE_MOE, "bytes"]] },
@@ -84,46 +88,50 @@ pub(super) static GROUPS: &[Group] = &[
 
 /// Names within a group, the first that applies first. Without one, the name is that of the group.
 pub(super) static NAMES: &[Name] = &[
-    of("gpt-2", &["roberta", "camembert", "longformer"], "roberta-bpe"),
-    of("gpt-2", &["gpt_neox", "mamba", "mamba2", "falcon_mamba", "olmo", "olmoe"], "olmo"),
-    of("gpt-2", &["mpt"], "mpt"),
-    of("gpt-2", &["phi"], "phi-2"),
-    of("gpt-2", &["modernbert"], "modern-bert"),
-    of("gpt-2", &["jais"], "jais"),
-    of("gpt-2", &["exaone4"], "exaone4"),
-    of("starcoder", &["llama", "smollm"], "smollm"),
-    of("starcoder", &["granite", "granitemoe", "granitemoeshared", "granitemoehybrid"], "refact"),
-    of("starcoder", &["cohere", "cohere2"], "command-r"),
-    of("starcoder", &["codeshell"], "codeshell"),
-    of("starcoder", &["exaone"], "exaone"),
-    of("llama-bpe", &["glm", "glm4", "glm4_moe", "glm4_moe_lite", "glm4v", "glm4v_moe", "glm_moe_dsa"], "glm4"),
-    of("llama-bpe", &["chatglm"], "chatglm-bpe"),
-    of("llama-bpe", &["smollm3"], "smaug-bpe"),
-    of("llama-bpe", &["falcon_h1"], "falcon-h1"),
-    of("llama-bpe", &["lfm2", "lfm2_moe"], "lfm2"),
-    of("llama-bpe", &["llama", "mistral", "mllama"], "llama-bpe"),
+    row("gpt-2", &["roberta", "camembert", "longformer"], "roberta-bpe"),
+    row("gpt-2", &["gpt_neox", "mamba", "mamba2", "falcon_mamba", "olmo", "olmoe"], "olmo"),
+    row("gpt-2", &["mpt"], "mpt"),
+    row("gpt-2", &["phi"], "phi-2"),
+    row("gpt-2", &["modernbert"], "modern-bert"),
+    row("gpt-2", &["jais"], "jais"),
+    row("gpt-2", &["exaone4"], "exaone4"),
+    row("starcoder", &["llama", "smollm"], "smollm"),
+    row("starcoder", &["granite", "granitemoe", "granitemoeshared", "granitemoehybrid"], "refact"),
+    row("starcoder", &["cohere", "cohere2"], "command-r"),
+    row("starcoder", &["codeshell"], "codeshell"),
+    row("starcoder", &["exaone"], "exaone"),
+    row(
+        "llama-bpe",
+        &["glm", "glm4", "glm4_moe", "glm4_moe_lite", "glm4v", "glm4v_moe", "glm_moe_dsa"],
+        "glm4",
+    ),
+    row("llama-bpe", &["chatglm"], "chatglm-bpe"),
+    row("llama-bpe", &["smollm3"], "smaug-bpe"),
+    row("llama-bpe", &["falcon_h1"], "falcon-h1"),
+    row("llama-bpe", &["lfm2", "lfm2_moe"], "lfm2"),
+    row("llama-bpe", &["llama", "mistral", "mllama"], "llama-bpe"),
     Name { group: "llama-bpe", model_types: &[], ignores_merges: Some(true), name: "llama-bpe" },
     Name { group: "llama-bpe", model_types: &[], ignores_merges: Some(false), name: "dbrx" },
-    of("qwen2", &["stablelm", "stablelm_epoch"], "stablelm2"),
-    of("qwen2", &["hunyuan_v1_moe"], "hunyuan"),
-    of("qwen2", &["grok-1", "grok"], "grok-2"),
-    of("qwen2", &["solar_open"], "solar-open"),
-    of("gpt-4o", &["llama4", "llama4_text"], "llama4"),
-    of("gpt-4o", &["minimax_m2"], "minimax-m2"),
+    row("qwen2", &["stablelm", "stablelm_epoch"], "stablelm2"),
+    row("qwen2", &["hunyuan_v1_moe"], "hunyuan"),
+    row("qwen2", &["grok-1", "grok"], "grok-2"),
+    row("qwen2", &["solar_open"], "solar-open"),
+    row("gpt-4o", &["llama4", "llama4_text"], "llama4"),
+    row("gpt-4o", &["minimax_m2"], "minimax-m2"),
     Name {
         group: "gpt-4o",
         model_types: &["modernbert"],
         ignores_merges: Some(true),
         name: "granite-embed-multi-97m",
     },
-    of("deepseek-v3", &["hunyuan_v1_dense"], "hunyuan-dense"),
+    row("deepseek-v3", &["hunyuan_v1_dense"], "hunyuan-dense"),
 ];
 
 /// Classes of tokenizers that have a vocabulary and merges without `tokenizer.json`, and their groups.
 pub(super) static CLASSES: &[(&str, &str)] =
     &[("GPT2Tokenizer", "gpt-2"), ("RobertaTokenizer", "gpt-2"), ("Qwen2Tokenizer", "qwen2")];
 
-const fn of(
+const fn row(
     group: &'static str,
     model_types: &'static [&'static str],
     name: &'static str,
