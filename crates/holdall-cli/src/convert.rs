@@ -319,7 +319,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     if to_stdout {
         // Standard output contains the file.
         session.note(summary(&args.output, &target, &report));
-        writing::left_behind(session, &report.left_behind);
+        writing::left_behind(session, &left_behind(&report));
         errors(session, &report);
         overflows(session, args, &report);
     } else if session.json() {
@@ -328,7 +328,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         overflows(session, args, &report);
     } else {
         session.note(summary(&args.output, &target, &report));
-        writing::left_behind(session, &report.left_behind);
+        writing::left_behind(session, &left_behind(&report));
         errors(session, &report);
         overflows(session, args, &report);
     }
@@ -525,10 +525,23 @@ fn summary(output: &Path, target: &Target, report: &ConvertReport) -> String {
             text.push_str(&format!(", {} {what}", count(n as u64, "tensor")));
         }
     }
+    if !report.dequantized.is_empty() {
+        let n = count(report.dequantized.len() as u64, "quantized weight");
+        text.push_str(&format!(", {n} made dense"));
+    }
     if report.shared > 0 {
         text.push_str(&format!(", {} shared", count(report.shared, "component")));
     }
     text
+}
+
+/// Returns what the target lacks, in words: also the tensors next to quantized weights that do not change their values.
+fn left_behind(report: &ConvertReport) -> Vec<String> {
+    let dropped = report.dequantized.iter().flat_map(|weight| {
+        let (name, all) = (escape(&weight.name), weight.dropped.iter());
+        all.map(move |tensor| format!("tensor `{}`, next to the weight `{name}`", escape(tensor)))
+    });
+    report.left_behind.iter().cloned().chain(dropped).collect()
 }
 
 /// Warns about forms that were not applied to any tensor.

@@ -233,6 +233,11 @@ impl File {
     /// Adds a weight to an index, with the components of its tensors.
     fn add_weight(&self, builder: &mut IndexBuilder, weight: &QuantizedWeight) -> Result<()> {
         builder.tensor(weight.name(), weight.shape(), Layout::QuantizedWeight)?;
+        let text = |value: &str| Value::Text(value.to_owned());
+        let kind = [("kind".to_owned(), text(weight.kind().as_str()))];
+        let more = weight.parameters().iter();
+        let more = more.map(|(name, value)| ((*name).to_owned(), text(value)));
+        builder.tensor_attributes(kind.into_iter().chain(more).collect());
         if let Some(e) = weight.fault() {
             builder.fault(e.clone());
         }
