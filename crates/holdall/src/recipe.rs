@@ -1,12 +1,14 @@
 //! Converts a model from the tensors and files of one convention to those of another, by a recipe: a folder of the
 //! Hugging Face hub to a GGUF file that llama.cpp runs.
 //!
-//! [`convert_model`] finds the recipe by the folder's `config.json`, or uses the one that it is given. Every tensor of
+//! [`restore_model`] follows a recipe backwards. [`convert_model`] finds the recipe by the folder's `config.json`, or uses the one that it is given. Every tensor of
 //! the folder is written, or named in [`ConvertReport::left_behind`].
 
+mod back;
 mod folder;
 mod source;
 
+pub use back::{ModelRestore, restore_model};
 pub use holdall_models::recipe::{OutType, Recipe, builtin, find};
 
 use crate::convert::ConvertReport;

@@ -9,10 +9,10 @@ use crate::session::Session;
 use crate::writing;
 use clap::Args;
 use holdall::plain::ToPlain as _;
-use holdall::recipe::{self, ModelConvert, ModelConvertReport, OutType, Recipe};
+use holdall::recipe::{self, ModelConvert, ModelConvertReport, ModelRestore, OutType, Recipe};
 use holdall::{EncodeOptions, File, TensorSpec, fields};
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Options of `convert` for a model's folder.
 #[derive(Debug, Args)]
@@ -35,6 +35,10 @@ pub(crate) struct ByRecipe {
     #[arg(long, value_name = "NAME")]
     pre_tokenizer: Option<String>,
 
+    /// With a recipe that is followed backwards: the config.json of the model [default: one that is made of the metadata]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
     /// With a recipe: write no tokenizer
     #[arg(long, conflicts_with = "pre_tokenizer")]
     no_tokenizer: bool,
@@ -56,6 +60,7 @@ impl ByRecipe {
             ("--outtype", self.outtype.is_some()),
             ("--model-name", self.model_name.is_some()),
             ("--pre-tokenizer", self.pre_tokenizer.is_some()),
+            ("--config", self.config.is_some()),
             ("--no-tokenizer", self.no_tokenizer),
         ];
         given.iter().find(|(_, is)| *is).map(|(name, _)| *name)
@@ -71,6 +76,9 @@ pub(crate) fn convert(
     let given = by.given();
     if by.recipe.as_deref() == Some("none") && given.is_none() {
         return Ok(None);
+    }
+    if by.recipe.is_some() && args.also.is_empty() && is_gguf(&args.input) {
+        return restore(session, args, by).map(Some);
     }
     let limits = session.global.limits();
     let is_model = args.also.is_empty() && recipe::is_model(&args.input, &limits);
@@ -165,6 +173,66 @@ fn write_model(
         "{}: {}, {}, {} → {}, recipe {}, {}",
         printable(&args.output.display().to_string()),
         versioned(target.format.name, &target.version),
+        count(report.convert.tensors, "tensor"),
+        Size(report.convert.source_len),
+        Size(report.convert.target_len),
+        printable(&report.recipe),
+        report.outtype.as_str(),
+    ));
+    tell(session, &report);
+    Ok(Status::Fine)
+}
+
+/// Returns `true` if the path names a GGUF file.
+fn is_gguf(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
+}
+
+/// Writes the model of a GGUF file as a folder, by a recipe that is followed backwards.
+fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Status, Failure> {
+    let refused = |what: &str| -> Result<Status, Failure> { Err(ARGUMENTS.broken(what.to_owned()).into()) };
+    if by.no_tokenizer || by.pre_tokenizer.is_some() || by.model_name.is_some() {
+        return refused("a recipe that is followed backwards takes `--outtype` and `--config` only");
+    }
+    if by.outtype == Some(OutType::Q8_0) {
+        return refused("a folder of the Hugging Face hub has no blocks: use f32, f16 or bf16");
+    }
+    if args.output.extension().is_some() || args.output.as_os_str() == "-" {
+        return refused("a recipe that is followed backwards writes a folder: name it without an extension");
+    }
+    if let Some(option) = args.of_tensors_alone() {
+        return refused(&format!("`{option}` does not apply to a model that a recipe converts"));
+    }
+    if args.dry_run {
+        return refused("a recipe that is followed backwards has no `--dry-run`");
+    }
+    let recipe = named(by.recipe.as_deref().unwrap_or_default(), session)?;
+    let write = args.writing.options(session.work("converting")).with_overwrite(args.force);
+    let mut options =
+        ModelRestore::new(write, recipe).with_outtype(by.outtype.unwrap_or_default());
+    if let Some(path) = &by.config {
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| holdall::error::io(e, "reading").in_source(path.display()))?;
+        options = options.with_config(text);
+    }
+    let out = writing::Output::begin_folder(session, &args.output, args.force)?;
+    let file = input::open(session, &args.input)?;
+    let report = recipe::restore_model(&file, out.path(), &options)?;
+    out.publish()?;
+    if session.json() {
+        let head = fields! {
+            source: file.name(),
+            target: args.output.display().to_string(),
+            recipe: &report.recipe,
+            outtype: report.outtype.as_str(),
+        };
+        writeln!(session.out(), "{}", as_json(&head.and(report.convert.to_plain())))?;
+        return Ok(Status::Fine);
+    }
+    session.note(format!(
+        "{}: {}, {}, {} → {}, recipe {} backwards, {}",
+        printable(&args.output.display().to_string()),
+        count(report.convert.files.len() as u64, "file"),
         count(report.convert.tensors, "tensor"),
         Size(report.convert.source_len),
         Size(report.convert.target_len),
