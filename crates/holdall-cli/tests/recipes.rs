@@ -31,12 +31,13 @@ fn changed(dir: &tempfile::TempDir, case: &str, from: &str, to: &str) -> String 
 fn a_folder_becomes_a_file_and_a_folder_again() {
     let dir = tempfile::tempdir().unwrap();
     let (gguf, back, source) = (path(&dir, "a.gguf"), path(&dir, "back"), model("mixtral"));
-    let report = holdall(["convert", &source, &gguf, "--no-tokenizer", "--json"]).ends_with(0).json();
+    let report =
+        holdall(["convert", &source, &gguf, "--no-tokenizer", "--json"]).ends_with(0).json();
     assert_eq!((&report["recipe"], &report["outtype"]), (&"mixtral".into(), &"bf16".into()));
     assert_eq!(report["tensors"], 23);
     let found = holdall(["inspect", "--json", &gguf]).ends_with(0).json();
     assert_eq!(found["attributes"]["general.architecture"], "llama");
-    holdall(["convert", &gguf, &back, "--recipe", "mixtral", "-q"]).ends_with(0);
+    holdall(["convert", &gguf, &back, "--recipe", "mixtral"]).ends_with(0);
     holdall(["diff", &source, &back]).ends_with(0);
     // Without the name of a recipe it is an ordinary conversion.
     holdall(["convert", &gguf, &path(&dir, "plain.safetensors")]).ends_with(0);
@@ -62,8 +63,8 @@ fn an_unknown_architecture_is_refused_and_plainly_converted_on_request() {
     let folder = changed(&dir, "qwen2", "Qwen2ForCausalLM", "OtherForCausalLM");
     let gguf = path(&dir, "a.gguf");
     let ran = holdall(["convert", &folder, &gguf]).ends_with(4);
-    assert!(ran.stderr.contains("OtherForCausalLM"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("--recipe none"), "{}", ran.stderr);
+    assert!(ran.err.contains("OtherForCausalLM"), "{}", ran.err);
+    assert!(ran.err.contains("--recipe none"), "{}", ran.err);
     assert!(!Path::new(&gguf).exists());
     holdall(["convert", &folder, &gguf, "--recipe", "none"]).ends_with(0);
     let found = holdall(["inspect", "--json", &gguf]).ends_with(0).json();
@@ -74,7 +75,7 @@ fn an_unknown_architecture_is_refused_and_plainly_converted_on_request() {
     fs::write(&recipe, text).unwrap();
     let own = ["convert", &folder, &gguf, "--recipe", &recipe, "--no-tokenizer", "-f"];
     let ran = holdall(own).ends_with(0);
-    assert!(ran.stderr.contains("recipe other"), "{}", ran.stderr);
+    assert!(ran.err.contains("recipe other"), "{}", ran.err);
 }
 
 #[test]
@@ -83,7 +84,7 @@ fn options_that_do_not_apply_are_refused() {
     let (gguf, source) = (path(&dir, "a.gguf"), model("qwen2"));
     for option in [&["--quantize", "q8_0"][..], &["-s", "model.norm.weight"], &["--dense"]] {
         let ran = holdall([&["convert", &source, &gguf], option].concat()).ends_with(2);
-        assert!(ran.stderr.contains("--recipe none"), "{}", ran.stderr);
+        assert!(ran.err.contains("--recipe none"), "{}", ran.err);
     }
     for (to, option) in [
         ("a.safetensors", &["--outtype", "f16"][..]),
@@ -103,8 +104,8 @@ fn recipes_are_listed_shown_and_checked() {
     assert!(all.len() >= 30);
     let of = |name: &str| all.iter().find(|recipe| recipe["name"] == name).unwrap();
     assert_eq!(of("mixtral")["architectures"][0], "MixtralForCausalLM");
-    assert!(holdall(["recipe", "list"]).ends_with(0).stdout.contains("Llama, Mistral"));
-    let text = holdall(["recipe", "show", "qwen3"]).ends_with(0).stdout;
+    assert!(holdall(["recipe", "list"]).ends_with(0).out.contains("Llama, Mistral"));
+    let text = holdall(["recipe", "show", "qwen3"]).ends_with(0).out;
     assert!(text.starts_with("recipe = \"qwen3\""), "{text}");
     holdall(["recipe", "show", "quen3"]).ends_with(2);
     holdall(["recipe", "check", "qwen3"]).ends_with(0);
@@ -112,10 +113,10 @@ fn recipes_are_listed_shown_and_checked() {
         holdall(["recipe", "check", "llama", &model("llama3-bpe"), "--json"]).ends_with(0).json();
     assert_eq!(report["tensors"], 21);
     let ran = holdall(["recipe", "check", "qwen2", &model("gpt2")]).ends_with(4);
-    assert!(ran.stderr.contains("recipe/left-over"), "{}", ran.stderr);
+    assert!(ran.err.contains("recipe/left-over"), "{}", ran.err);
     let dir = tempfile::tempdir().unwrap();
     let file = path(&dir, "bad.toml");
     fs::write(&file, "recipe = 'bad'\nrule = 1\n").unwrap();
     let ran = holdall(["recipe", "check", &file]).ends_with(1);
-    assert!(ran.stderr.contains("line 2"), "{}", ran.stderr);
+    assert!(ran.err.contains("line 2"), "{}", ran.err);
 }

@@ -16,9 +16,7 @@ use folder::ModelTexts;
 use holdall_core::encode::Encode;
 use holdall_core::ledger::Expected;
 use holdall_core::model::{element_count, stored_size};
-use holdall_core::{
-    ComponentSpec, DType, Layout, Result, Role, TensorSpec, Value,
-};
+use holdall_core::{ComponentSpec, DType, Layout, Result, Role, TensorSpec, Value};
 use holdall_formats::by_name;
 use holdall_io::items::{self, ComponentSource, CopyMode, Item, MadePieces, Sharing};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
@@ -160,12 +158,7 @@ struct Prepared {
     expected: Expected,
 }
 
-fn prepare(
-    folder: &Path,
-    file: &File,
-    path: &Path,
-    options: &ModelConvert,
-) -> Result<Prepared> {
+fn prepare(folder: &Path, file: &File, path: &Path, options: &ModelConvert) -> Result<Prepared> {
     let in_folder = |e: holdall_core::Error| e.in_source(folder.display());
     let limits = file.limits();
     let texts = ModelTexts::read(folder, limits)?;
@@ -187,12 +180,11 @@ fn prepare(
         }
         false => None,
     };
-    let tokens = tokenizer.as_ref().and_then(|made| {
-        match made.attributes.get("tokenizer.ggml.tokens") {
+    let tokens =
+        tokenizer.as_ref().and_then(|made| match made.attributes.get("tokenizer.ggml.tokens") {
             Some(Value::Array(all)) => Some(all.len() as u64),
             _ => None,
-        }
-    });
+        });
     let name = match &options.name {
         Some(name) => name.clone(),
         None => folder::name(folder),

@@ -16,8 +16,7 @@ fn corpus(case: &str) -> PathBuf {
 
 fn cases() -> Vec<String> {
     let entries = fs::read_dir(corpus("")).unwrap();
-    let mut all: Vec<_> =
-        entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let mut all: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     all.sort();
     assert!(all.len() >= 18, "{all:?}");
     all
@@ -63,7 +62,8 @@ fn tensors_are_those_of_llama_cpp() {
         let expected: Json = serde_json::from_str(&text).unwrap();
         for (outtype, tensors) in expected["tensors"].as_object().unwrap() {
             let options = options().with_outtype(OutType::from_name(outtype).unwrap());
-            let report = converted(&folder, &to, &options).unwrap_or_else(|e| panic!("{case}: {e}"));
+            let report =
+                converted(&folder, &to, &options).unwrap_or_else(|e| panic!("{case}: {e}"));
             assert_eq!(report.outtype.as_str(), outtype);
             let file = holdall::open(&to).unwrap();
             let tensors = tensors.as_object().unwrap();
@@ -199,7 +199,7 @@ fn a_further_family_needs_only_a_recipe() {
         "[let]\narch = \"'other'\"\n\
          [[tensors]]\nfrom = 'model.layers.{n}.self_attn.{x:q|k}_proj.{w:weight|bias}'\nto = 'blk.{n}.{x}.{w}'\n\
          steps = [{ unflatten = [2, -1] }, { unstack = 0 }, { concat = 0, only = [1, 0] }]\n\
-         [metadata]\n'{arch}.list' = 'each(i, layers, i * 2)'\n'general.name' = 'null'",
+         [metadata]\n'{arch}.list' = 'each(i, layers, i * 2)'\n'{arch}.read' = \"len(tensor('model.norm.weight')) + (tensor('none') ?? 1)\"\n'general.name' = 'null'",
     );
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("out.gguf");
@@ -208,6 +208,7 @@ fn a_further_family_needs_only_a_recipe() {
     let json: Json = serde_json::from_str(&file.attributes().to_json()).unwrap();
     assert_eq!(json["general.architecture"], "other");
     assert_eq!(json["other.list"], serde_json::json!([0, 2]));
+    assert_eq!(json["other.read"], 33);
     assert_eq!(json.get("general.name"), None);
     assert_eq!(file.tensor("blk.1.q.weight").unwrap().shape(), [32, 32]);
     assert!(file.tensor("blk.1.attn_q.weight").is_err());
@@ -233,7 +234,12 @@ fn steps_move_elements_as_they_say() {
     };
     let all = |rows: &[usize], columns: &[usize]| -> Vec<u8> {
         let row = |row: &usize| columns.iter().flat_map(|c| element(*row, *c).to_vec()).collect();
-        rows.iter().flat_map(|r| { let bytes: Vec<u8> = row(r); bytes }).collect()
+        rows.iter()
+            .flat_map(|r| {
+                let bytes: Vec<u8> = row(r);
+                bytes
+            })
+            .collect()
     };
     let (rows, columns): (Vec<usize>, Vec<usize>) = ((0..320).collect(), (0..32).collect());
     let transposed: Vec<u8> =
@@ -265,7 +271,8 @@ fn steps_move_elements_as_they_say() {
 fn arithmetic_is_rounded_once() {
     let source = holdall::open(corpus("qwen2")).unwrap();
     let source = data(&source.tensor("model.norm.weight").unwrap());
-    let numbers = source.chunks(2).map(|b| f32::from_bits(u32::from(b[0]) << 16 | u32::from(b[1]) << 24));
+    let numbers =
+        source.chunks(2).map(|b| f32::from_bits(u32::from(b[0]) << 16 | u32::from(b[1]) << 24));
     let rule = "[[tensors]]\nfrom = 'model.norm.weight'\nto = 'output_norm.weight'\nsteps = [{ multiply = 3 }, { add = 0.1 }]";
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("out.gguf");
@@ -297,7 +304,11 @@ fn recipes_that_do_not_fit_are_refused() {
     let lines: [(&str, &str, &str); 14] = [
         ("recipe/text", "unknown = 1", "unknown key"),
         ("recipe/text", "[[tensors]]\nfrom = 'a'", "missing key `to`"),
-        ("recipe/text", "[[tensors]]\nfrom = 'a'\nto = 'b'\nsteps = [{ turn = 1 }]", "expected one of"),
+        (
+            "recipe/text",
+            "[[tensors]]\nfrom = 'a'\nto = 'b'\nsteps = [{ turn = 1 }]",
+            "expected one of",
+        ),
         ("recipe/text", "[[tensors]]\nfrom = 'a{'\nto = 'b'", "unpaired brace"),
         ("recipe/text", "[[tensors]]\nfrom = 'a'\nto = 'b'\ngather = 'e'", "not captured"),
         ("recipe/text", "[files]\nx = '../secret.json'", "inside the model's folder"),
@@ -305,9 +316,21 @@ fn recipes_that_do_not_fit_are_refused() {
         ("recipe/expression", "[let]\nx = 'open(1)'", "not a function"),
         ("recipe/value", "[metadata]\nx = '1 // 0'", "division by zero"),
         ("recipe/value", "[metadata]\nx = { value = 'missing', required = true }", "lacks"),
-        ("recipe/value", "[let]\na = 'b'\nb = 'c'\nc = 'a + [1]'\n[metadata]\nx = 'each(i, -1, i)'", "each"),
-        ("recipe/shape", "[[tensors]]\nfrom = 'model.norm.weight'\nto = 'x'\nsteps = [{ transpose = [0, 1] }]", "no axis 1"),
-        ("recipe/shape", "[[tensors]]\nfrom = 'model.norm.weight'\nto = ['x', 'y']", "1 tensors for 2 names"),
+        (
+            "recipe/value",
+            "[let]\na = 'b'\nb = 'c'\nc = 'a + [1]'\n[metadata]\nx = 'each(i, -1, i)'",
+            "each",
+        ),
+        (
+            "recipe/shape",
+            "[[tensors]]\nfrom = 'model.norm.weight'\nto = 'x'\nsteps = [{ transpose = [0, 1] }]",
+            "no axis 1",
+        ),
+        (
+            "recipe/shape",
+            "[[tensors]]\nfrom = 'model.norm.weight'\nto = ['x', 'y']",
+            "1 tensors for 2 names",
+        ),
         ("recipe/incomplete", "[rename]\n'model.layers.{n}.mlp.up_proj.weight' = 'x'", "two rules"),
     ];
     for (code, lines, what) in lines {

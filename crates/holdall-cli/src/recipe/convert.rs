@@ -190,15 +190,20 @@ fn is_gguf(path: &Path) -> bool {
 
 /// Writes the model of a GGUF file as a folder, by a recipe that is followed backwards.
 fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Status, Failure> {
-    let refused = |what: &str| -> Result<Status, Failure> { Err(ARGUMENTS.broken(what.to_owned()).into()) };
+    let refused =
+        |what: &str| -> Result<Status, Failure> { Err(ARGUMENTS.broken(what.to_owned()).into()) };
     if by.no_tokenizer || by.pre_tokenizer.is_some() || by.model_name.is_some() {
-        return refused("a recipe that is followed backwards takes `--outtype` and `--config` only");
+        return refused(
+            "a recipe that is followed backwards takes `--outtype` and `--config` only",
+        );
     }
     if by.outtype == Some(OutType::Q8_0) {
         return refused("a folder of the Hugging Face hub has no blocks: use f32, f16 or bf16");
     }
     if args.output.extension().is_some() || args.output.as_os_str() == "-" {
-        return refused("a recipe that is followed backwards writes a folder: name it without an extension");
+        return refused(
+            "a recipe that is followed backwards writes a folder: name it without an extension",
+        );
     }
     if let Some(option) = args.of_tensors_alone() {
         return refused(&format!("`{option}` does not apply to a model that a recipe converts"));
@@ -208,8 +213,7 @@ fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Statu
     }
     let recipe = named(by.recipe.as_deref().unwrap_or_default(), session)?;
     let write = args.writing.options(session.work("converting")).with_overwrite(args.force);
-    let mut options =
-        ModelRestore::new(write, recipe).with_outtype(by.outtype.unwrap_or_default());
+    let mut options = ModelRestore::new(write, recipe).with_outtype(by.outtype.unwrap_or_default());
     if let Some(path) = &by.config {
         let text = std::fs::read_to_string(path)
             .map_err(|e| holdall::error::io(e, "reading").in_source(path.display()))?;
@@ -262,7 +266,9 @@ pub(super) fn named(name: &str, session: &Session) -> Result<Recipe, Failure> {
         let all = recipe::builtin().iter().map(|(name, _)| *name);
         return Err(match holdall::nearest(name, all) {
             Some(near) => e.with_remedy(holdall::Remedy::did_you_mean(near)),
-            None => e.with_hint("`holdall recipe list` lists them; a file is named with its extension"),
+            None => {
+                e.with_hint("`holdall recipe list` lists them; a file is named with its extension")
+            }
         }
         .into());
     }

@@ -14,10 +14,10 @@ use crate::session::Session;
 use crate::writing;
 use clap::{Args, Subcommand};
 use convert::{advised, named};
+use holdall::WriteOptions;
 use holdall::fields;
 use holdall::plain::{Plain, ToPlain as _};
 use holdall::recipe::{self, ModelConvert, OutType, Recipe};
-use holdall::WriteOptions;
 use std::io::Write as _;
 use std::path::PathBuf;
 

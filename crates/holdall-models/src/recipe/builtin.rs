@@ -34,7 +34,9 @@ pub fn find(config: &Value, limits: &Limits) -> Result<Recipe> {
         None => ("model_type", member(config, "model_type")),
     };
     let Some(value) = value else {
-        return Err(UNKNOWN.broken("the configuration has neither `architectures` nor `model_type`"));
+        return Err(
+            UNKNOWN.broken("the configuration has neither `architectures` nor `model_type`")
+        );
     };
     let value = value.to_json();
     Err(UNKNOWN.broken(format!("no recipe for models whose `{key}` is {}", value.shown())))

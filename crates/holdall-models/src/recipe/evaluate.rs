@@ -23,11 +23,36 @@ pub(super) struct Scope<'a> {
     definitions: &'a [(String, Expression)],
     /// Further files of the model's folder, and what the caller knows.
     given: &'a [(String, Value)],
-    tensors: &'a dyn Fn(&str) -> bool,
+    tensors: &'a dyn Tensors,
     known: RefCell<HashMap<String, Value>>,
     /// The names that are being evaluated: inside their own definition, they are keys of the configuration.
     open: RefCell<Vec<String>>,
     operations: Cell<u64>,
+}
+
+/// The tensors of a model, for expressions.
+pub(super) trait Tensors {
+    /// Returns `true` if there is a tensor of this name.
+    fn has(&self, name: &str) -> bool;
+
+    /// Returns the elements of a small tensor, or `None` if there is none of this name.
+    ///
+    /// # Errors
+    /// [`VALUE`] if the tensor is large or not of numbers; the errors of reading.
+    fn elements(&self, name: &str) -> Result<Option<Vec<f64>>>;
+}
+
+/// No tensors.
+pub(super) struct NoTensors;
+
+impl Tensors for NoTensors {
+    fn has(&self, _: &str) -> bool {
+        false
+    }
+
+    fn elements(&self, _: &str) -> Result<Option<Vec<f64>>> {
+        Ok(None)
+    }
 }
 
 /// Names that have a meaning only in one place: captures of a pattern, and names that a rule defines.
@@ -49,11 +74,10 @@ impl<'a> Scope<'a> {
         config: &'a Value,
         definitions: &'a [(String, Expression)],
         given: &'a [(String, Value)],
-        tensors: &'a dyn Fn(&str) -> bool,
+        tensors: &'a dyn Tensors,
     ) -> Scope<'a> {
         let inner = ["text_config", "llm_config", "language_config"];
-        let mut configs: Vec<&Value> =
-            inner.iter().filter_map(|key| member(config, key)).collect();
+        let mut configs: Vec<&Value> = inner.iter().filter_map(|key| member(config, key)).collect();
         configs.retain(|value| matches!(value, Value::Map(_)));
         configs.push(config);
         Scope {
@@ -97,10 +121,16 @@ impl<'a> Scope<'a> {
                 let [of, index] = &**both;
                 item(&self.value(of, locals)?, &self.value(index, locals)?)?
             }
-            Expression::Call(Function::HasTensor, arguments) => {
+            Expression::Call(function @ (Function::HasTensor | Function::Tensor), arguments) => {
                 let name = arguments.first().map(|name| self.value(name, locals)).transpose()?;
                 let name = name.as_ref().and_then(Value::as_text).unwrap_or_default();
-                Value::Bool((self.tensors)(name))
+                match function {
+                    Function::HasTensor => Value::Bool(self.tensors.has(name)),
+                    _ => match self.tensors.elements(name)? {
+                        Some(all) => Value::Array(all.into_iter().map(Value::Float).collect()),
+                        None => Value::Null,
+                    },
+                }
             }
             Expression::Call(function, arguments) => {
                 let all = arguments.iter().map(|argument| self.value(argument, locals));

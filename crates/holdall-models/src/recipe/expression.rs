@@ -102,6 +102,7 @@ words! {
         Sin = "sin" 1,
         Sqrt = "sqrt" 1,
         Sum = "sum" 1,
+        Tensor = "tensor" 1,
         Text = "text" 1,
         Contains = "contains" 2,
         Max = "max" 2,
@@ -371,7 +372,8 @@ impl<'t> Parser<'t> {
         else {
             self.at = start;
             let known: Vec<&str> = Function::ALL.iter().map(|(_, text, _)| *text).collect();
-            let message = format!("`{name}` is not a function; known are each, {}", known.join(", "));
+            let message =
+                format!("`{name}` is not a function; known are each, {}", known.join(", "));
             return Err(self.fail(&message));
         };
         let arguments = self.several(')')?;

@@ -23,13 +23,13 @@ pub(super) enum Node {
     /// A tensor of the source, by its index.
     Source(usize),
     /// The elements `start..start + len` along an axis of length `from`.
-    Slice { of: Box<Node>, inner: u64, from: u64, start: u64, len: u64 },
+    Slice { of: Arc<Node>, inner: u64, from: u64, start: u64, len: u64 },
     /// Tensors after each other along an axis, with their lengths along it.
-    Join { parts: Vec<(Node, u64)>, inner: u64 },
+    Join { parts: Arc<Vec<(Node, u64)>>, inner: u64 },
     /// Blocks of `shape`, in each of which the axes are permuted. The axes in front of them stay where they are.
-    Permute { of: Box<Node>, shape: Vec<u64>, axes: Vec<usize> },
+    Permute { of: Arc<Node>, shape: Vec<u64>, axes: Vec<usize> },
     /// A function of each element.
-    Map { of: Box<Node>, from: ElementType, function: Function },
+    Map { of: Arc<Node>, from: ElementType, function: Function },
     /// Numbers that the recipe computes.
     Made(Arc<[f32]>),
 }
@@ -103,7 +103,7 @@ impl Computed {
         if let Some(n) = self.shape.get_mut(axis) {
             *n = len;
         }
-        self.node = Node::Slice { of: Box::new(self.node), inner, from, start, len };
+        self.node = Node::Slice { of: Arc::new(self.node), inner, from, start, len };
         Ok(self)
     }
 
@@ -126,7 +126,7 @@ impl Computed {
         let moved = axes.get(fixed..).unwrap_or_default();
         let moved = moved.iter().map(|axis| axis.saturating_sub(fixed)).collect();
         self.shape = axes.iter().filter_map(|axis| self.shape.get(*axis).copied()).collect();
-        self.node = Node::Permute { of: Box::new(self.node), shape: block, axes: moved };
+        self.node = Node::Permute { of: Arc::new(self.node), shape: block, axes: moved };
         Ok(self)
     }
 
@@ -136,7 +136,7 @@ impl Computed {
         if from == float(DType::F16) && function != Function::Cast {
             self.element = from.clone();
         }
-        self.node = Node::Map { of: Box::new(self.node), from, function };
+        self.node = Node::Map { of: Arc::new(self.node), from, function };
         self
     }
 }
@@ -182,7 +182,7 @@ pub(super) fn joined(all: Vec<Computed>, axis: i64) -> Result<Computed> {
     if element_count(&shape).is_none() {
         return Err(SHAPE.broken(format!("a tensor of shape {shape:?} is too large")));
     }
-    Ok(Computed { shape, element, node: Node::Join { parts, inner } })
+    Ok(Computed { shape, element, node: Node::Join { parts: Arc::new(parts), inner } })
 }
 
 /// Puts tensors of equal shapes after each other along a new axis.

@@ -1,6 +1,6 @@
 //! Plans: which tensors are written, and how each is computed.
 
-use super::evaluate::{Locals, Scope};
+use super::evaluate::{Locals, Scope, Tensors};
 use super::metadata;
 use super::node::{Computed, Node, float, stacked};
 use super::outtype::{Form, OutType};
@@ -11,6 +11,7 @@ use super::stream::Pieces;
 use super::{INCOMPLETE, LEFT_OVER, SHAPE, VALUE};
 use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::{Result, Shown as _, list};
+use holdall_core::layout::float::decode_f64;
 use holdall_core::layout::number::{ElementType, NumberClass};
 use holdall_core::model::{Attributes, DType, Value, Warning, element_count};
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 
 /// The maximum number of elements of a tensor that is made from the configuration.
 const MAX_MADE: u64 = 1 << 20;
+/// The maximum number of elements of a tensor that an expression reads.
+const MAX_READ: u64 = 1 << 12;
 /// The number of elements that are compared at a time.
 const COMPARED: u64 = 1 << 20;
 
@@ -150,9 +153,9 @@ impl Recipe {
         given.push(("tokens".to_owned(), tokens));
         given.push(("model_name".to_owned(), Value::Text(input.name.to_owned())));
         given.push(("file_type".to_owned(), Value::Integer(outtype.file_type())));
-        let names: HashSet<&str> = tensors.iter().map(|t| t.name.as_str()).collect();
-        let has_tensor = |name: &str| names.contains(name);
-        let scope = Scope::new(input.config, &self.definitions, &given, &has_tensor);
+        let names = tensors.iter().enumerate().map(|(at, tensor)| (tensor.name.as_str(), at));
+        let named = NamedTensors { names: names.collect(), source: &*input.source };
+        let scope = Scope::new(input.config, &self.definitions, &given, &named);
 
         let (groups, left_out) = self.groups(&scope, &*input.source)?;
         let mut outputs = self.made(&scope, outtype)?;
@@ -173,7 +176,7 @@ impl Recipe {
         }
         drop(scope);
         given.push(("size_label".to_owned(), Value::Text(metadata::size_label(&outputs))));
-        let scope = Scope::new(input.config, &self.definitions, &given, &has_tensor);
+        let scope = Scope::new(input.config, &self.definitions, &given, &named);
         let metadata = metadata::values(&self.metadata, &scope)?;
         let source = input.source.clone();
         Ok(Plan { outputs, metadata, left_out, warnings, outtype, source })
@@ -372,7 +375,8 @@ impl Recipe {
                         let message = format!("element {at} is {}, not a number", found.shown());
                         return Err(VALUE.broken(message));
                     };
-                    #[allow(clippy::cast_possible_truncation)] // Rounding to the type of the tensor.
+                    #[allow(clippy::cast_possible_truncation)]
+                    // Rounding to the type of the tensor.
                     numbers.push(x as f32);
                 }
                 let name = match rule.to.first() {
@@ -387,6 +391,34 @@ impl Recipe {
             out.extend(one().map_err(|e| e.within(rule.line.clone()))?);
         }
         Ok(out)
+    }
+}
+
+/// The tensors of a source by their names.
+struct NamedTensors<'a> {
+    names: HashMap<&'a str, usize>,
+    source: &'a dyn TensorSource,
+}
+
+impl Tensors for NamedTensors<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
+    fn elements(&self, name: &str) -> Result<Option<Vec<f64>>> {
+        let Some(at) = self.names.get(name) else { return Ok(None) };
+        let Some(tensor) = self.source.tensors().get(*at) else { return Ok(None) };
+        let count = self.source.count(*at);
+        if count > MAX_READ {
+            let message = format!("it has {count} elements, at most {MAX_READ} are read");
+            return Err(VALUE.broken(message).in_tensor(name));
+        }
+        let (mut bytes, mut out) = (Vec::new(), Vec::new());
+        self.source.read(*at, 0..count, &mut bytes)?;
+        let ElementType { dtype, logical_type, .. } = &tensor.element;
+        decode_f64(*dtype, logical_type.as_ref(), &bytes, |all| out.extend_from_slice(all))
+            .map_err(|e| e.in_tensor(name))?;
+        Ok(Some(out))
     }
 }
 
@@ -406,7 +438,11 @@ fn matched(rule: &Rule, name: &str) -> Option<(usize, Captures)> {
 
 /// Returns the names that have a meaning in a rule: numbers and texts that its patterns captured, and its own
 /// definitions.
-pub(super) fn locals(rule: &Rule, captures: &[(String, String)], scope: &Scope<'_>) -> Result<Locals> {
+pub(super) fn locals(
+    rule: &Rule,
+    captures: &[(String, String)],
+    scope: &Scope<'_>,
+) -> Result<Locals> {
     let mut locals = Locals::default();
     for (name, text) in captures {
         let number = text.parse::<u64>().ok().map(|n| Value::Integer(n.into()));

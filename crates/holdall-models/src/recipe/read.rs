@@ -1,7 +1,7 @@
 //! Reading recipes.
 
 use super::builtin::builtin;
-use super::evaluate::{Locals, Scope, member};
+use super::evaluate::{Locals, NoTensors, Scope, member};
 use super::expression::{Expression, is_name};
 use super::pattern::Pattern;
 use super::step::{self, Step};
@@ -57,9 +57,16 @@ pub(super) struct Rule {
 pub(super) enum Action {
     Write,
     /// The tensors are left out, for this reason; if there is a pattern, only tensors that are equal to that one.
-    Drop { reason: String, equal_to: Option<Pattern> },
+    Drop {
+        reason: String,
+        equal_to: Option<Pattern>,
+    },
     /// A tensor is computed from the configuration alone.
-    Make { shape: Vec<Expression>, definitions: Vec<(String, Expression)>, value: Expression },
+    Make {
+        shape: Vec<Expression>,
+        definitions: Vec<(String, Expression)>,
+        value: Expression,
+    },
 }
 
 /// A key of the metadata and its value.
@@ -202,10 +209,11 @@ impl Recipe {
     /// # Errors
     /// Returns [`VALUE`](super::VALUE) if an expression has no value.
     pub fn config(&self, metadata: &Attributes) -> Result<Value> {
-        let pairs = metadata.iter().map(|(key, value)| (Value::Text(key.to_owned()), value.clone()));
+        let pairs =
+            metadata.iter().map(|(key, value)| (Value::Text(key.to_owned()), value.clone()));
         let given = [("kv".to_owned(), Value::Map(pairs.collect()))];
         let none = Value::Map(Vec::new());
-        let scope = Scope::new(&none, &self.definitions, &given, &|_| false);
+        let scope = Scope::new(&none, &self.definitions, &given, &NoTensors);
         let mut out = Vec::new();
         let mut add = |key: &str, value: Value| out.push((Value::Text(key.to_owned()), value));
         if let Some(name) = self.architectures.first() {
@@ -243,7 +251,7 @@ impl Recipe {
             }
         };
         let is_met = |when: &Expression| {
-            let scope = Scope::new(config, &self.definitions, &[], &|_| false);
+            let scope = Scope::new(config, &self.definitions, &[], &NoTensors);
             scope.is_true(when, &Locals::default()).unwrap_or(false)
         };
         is_named && self.when.as_ref().is_none_or(is_met)

@@ -1,6 +1,6 @@
 //! Plans of the way back: from the tensors that a recipe writes to those that it reads.
 
-use super::evaluate::{Locals, Scope};
+use super::evaluate::{Locals, NoTensors, Scope};
 use super::node::Computed;
 use super::outtype::Form;
 use super::pattern::Captures;
@@ -39,7 +39,7 @@ impl Recipe {
                 (name.clone(), file.map_or(Value::Null, |(_, value)| value.clone()))
             })
             .collect();
-        let scope = Scope::new(input.config, &self.definitions, &given, &|_| false);
+        let scope = Scope::new(input.config, &self.definitions, &given, &NoTensors);
         let (groups, left_out) = self.written(&scope, tensors)?;
         let outtype = match input.outtype {
             OutType::Auto => usual(tensors),

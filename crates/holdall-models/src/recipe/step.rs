@@ -24,21 +24,37 @@ pub(super) struct Step {
 #[derive(Debug, Clone)]
 pub(super) enum Operation {
     /// Splits an axis into several.
-    Unflatten { axis: i64, into: Vec<Expression> },
+    Unflatten {
+        axis: i64,
+        into: Vec<Expression>,
+    },
     /// Makes one axis of several.
-    Flatten { axis: i64, count: i64 },
+    Flatten {
+        axis: i64,
+        count: i64,
+    },
     Reshape(Vec<Expression>),
     Permute(Vec<i64>),
     Transpose(i64, i64),
     /// Cuts a tensor into several along an axis.
-    Split { axis: i64, sizes: Vec<Expression> },
+    Split {
+        axis: i64,
+        sizes: Vec<Expression>,
+    },
     /// Cuts a tensor into equal parts along an axis.
-    Chunk { axis: i64, count: Expression },
+    Chunk {
+        axis: i64,
+        count: Expression,
+    },
     /// Cuts a tensor into its items along an axis, which they lack.
     Unstack(i64),
     Concat(i64),
     Stack(i64),
-    Slice { axis: i64, start: Expression, end: Expression },
+    Slice {
+        axis: i64,
+        start: Expression,
+        end: Expression,
+    },
     Squeeze(i64),
     Unsqueeze(i64),
     Add(Expression),
@@ -62,8 +78,23 @@ fn one(mut table: Table<'_>) -> Result<Step> {
     let axis = table.take("axis").map(|e| e.integer()).transpose()?;
     let at = axis.unwrap_or(0);
     let names = [
-        "unflatten", "flatten", "reshape", "permute", "transpose", "split", "chunk", "unstack",
-        "concat", "stack", "slice", "squeeze", "unsqueeze", "add", "multiply", "apply", "steps",
+        "unflatten",
+        "flatten",
+        "reshape",
+        "permute",
+        "transpose",
+        "split",
+        "chunk",
+        "unstack",
+        "concat",
+        "stack",
+        "slice",
+        "squeeze",
+        "unsqueeze",
+        "add",
+        "multiply",
+        "apply",
+        "steps",
     ];
     let found = names.iter().find_map(|name| Some((*name, table.take(name)?)));
     let Some((name, e)) = found else {
@@ -316,7 +347,8 @@ impl Operation {
             }
             Operation::Unsqueeze(axis) => {
                 let rank = i64::try_from(of.shape.len()).unwrap_or(i64::MAX);
-                let at = if *axis < 0 { axis.saturating_add(rank).saturating_add(1) } else { *axis };
+                let at =
+                    if *axis < 0 { axis.saturating_add(rank).saturating_add(1) } else { *axis };
                 let at = usize::try_from(at).ok().filter(|at| *at <= of.shape.len());
                 let Some(at) = at else {
                     return Err(SHAPE.broken(format!("no axis {axis} for {:?}", of.shape)));
@@ -352,12 +384,7 @@ fn cut(of: &Computed, axis: usize, sizes: &[u64]) -> Result<Vec<Computed>> {
 }
 
 /// Evaluates dimensions whose product is `total`, of which one may be -1.
-fn sizes(
-    all: &[Expression],
-    total: u64,
-    scope: &Scope<'_>,
-    locals: &Locals,
-) -> Result<Vec<u64>> {
+fn sizes(all: &[Expression], total: u64, scope: &Scope<'_>, locals: &Locals) -> Result<Vec<u64>> {
     let product = |known: u64, n: u64| known.checked_mul(n);
     completed(all, scope, locals, 1, product, |known| {
         total.checked_div(known).filter(|_| total.is_multiple_of(known))
@@ -366,12 +393,7 @@ fn sizes(
 }
 
 /// Evaluates lengths whose sum is `total`, of which one may be -1.
-fn parts(
-    all: &[Expression],
-    total: u64,
-    scope: &Scope<'_>,
-    locals: &Locals,
-) -> Result<Vec<u64>> {
+fn parts(all: &[Expression], total: u64, scope: &Scope<'_>, locals: &Locals) -> Result<Vec<u64>> {
     let sum = |known: u64, n: u64| known.checked_add(n);
     let sizes = completed(all, scope, locals, 0, sum, |known| total.checked_sub(known))?;
     let found = sizes.iter().try_fold(0u64, |sum, n| sum.checked_add(*n));

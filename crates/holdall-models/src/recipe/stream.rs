@@ -258,9 +258,8 @@ fn permuted(bytes: &[u8], shape: &[u64], axes: &[usize], width: u64) -> Vec<u8> 
     }
     // For each axis of the result, outermost first: its length, and the bytes of one step along it.
     let order = axes.iter().take(moved);
-    let steps: Vec<(usize, usize)> = order
-        .filter_map(|axis| Some((size(*shape.get(*axis)?), *strides.get(*axis)?)))
-        .collect();
+    let steps: Vec<(usize, usize)> =
+        order.filter_map(|axis| Some((size(*shape.get(*axis)?), *strides.get(*axis)?))).collect();
     let mut out = Vec::with_capacity(bytes.len());
     if bytes.is_empty() {
         return out;

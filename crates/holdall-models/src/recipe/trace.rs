@@ -27,16 +27,28 @@ enum Undo {
 enum One {
     Same,
     /// Axes become one.
-    Flatten { axis: usize, count: usize },
+    Flatten {
+        axis: usize,
+        count: usize,
+    },
     /// An axis becomes several.
-    Unflatten { axis: usize, sizes: Shape },
+    Unflatten {
+        axis: usize,
+        sizes: Shape,
+    },
     Reshape(Shape),
     Permute(Vec<usize>),
     Squeeze(usize),
     Unsqueeze(usize),
     /// So many tensors are joined.
-    Join { axis: usize, count: usize },
-    Stack { axis: usize, count: usize },
+    Join {
+        axis: usize,
+        count: usize,
+    },
+    Stack {
+        axis: usize,
+        count: usize,
+    },
     Apply(Function),
 }
 
@@ -100,9 +112,13 @@ impl Undo {
                 }
                 let whole = all.remove(at);
                 let total = whole.shape.get(*axis).copied().unwrap_or(1);
-                let lengths = completed(lengths, total, |known, n| known.checked_add(n), 0, |known| {
-                    total.checked_sub(known)
-                })?;
+                let lengths = completed(
+                    lengths,
+                    total,
+                    |known, n| known.checked_add(n),
+                    0,
+                    |known| total.checked_sub(known),
+                )?;
                 let mut start = 0u64;
                 let mut parts = Vec::new();
                 for len in lengths {
@@ -192,9 +208,13 @@ impl One {
 }
 
 fn factors(sizes: &[Option<u64>], total: u64) -> Result<Vec<u64>> {
-    completed(sizes, total, |known, n| known.checked_mul(n), 1, |known| {
-        total.checked_div(known).filter(|_| total.is_multiple_of(known))
-    })
+    completed(
+        sizes,
+        total,
+        |known, n| known.checked_mul(n),
+        1,
+        |known| total.checked_div(known).filter(|_| total.is_multiple_of(known)),
+    )
 }
 
 /// Computes the one unknown size of several from the others.
@@ -210,9 +230,8 @@ fn completed(
     }
     let mut known = sizes.iter().flatten().copied();
     let known = known.try_fold(neutral, combine).ok_or_else(unknown)?;
-    let missing = rest(known).ok_or_else(|| {
-        NO_INVERSE.broken(format!("the sizes {sizes:?} do not fit {total}"))
-    })?;
+    let missing = rest(known)
+        .ok_or_else(|| NO_INVERSE.broken(format!("the sizes {sizes:?} do not fit {total}")))?;
     Ok(sizes.iter().map(|size| size.unwrap_or(missing)).collect())
 }
 
@@ -353,7 +372,8 @@ fn single(
             if let Some(n) = part.get_mut(axis) {
                 *n = n.and_then(|n| n.checked_div(count));
             }
-            let count = usize::try_from(count).ok().filter(|n| *n <= 1 << 14).ok_or_else(unknown)?;
+            let count =
+                usize::try_from(count).ok().filter(|n| *n <= 1 << 14).ok_or_else(unknown)?;
             return Ok((One::Join { axis, count }, vec![part; count]));
         }
         Operation::Unstack(axis) => {
@@ -438,5 +458,6 @@ fn signed(n: usize) -> i64 {
 
 #[cold]
 fn unknown() -> Error {
-    NO_INVERSE.broken("the sizes of the tensors before the steps do not follow from those after them")
+    NO_INVERSE
+        .broken("the sizes of the tensors before the steps do not follow from those after them")
 }

@@ -71,7 +71,8 @@ pub fn restore_model(
     let items = items_of(plan, &mut report.convert);
     let items = items::arrange(items, &*encoder, Sharing::Copy)?;
     write.work.begin(report.convert.decoded_len);
-    let mut writer = Writer::new(FileSink::create(&tensors, false, write.durability)?, encoder, &write);
+    let mut writer =
+        Writer::new(FileSink::create(&tensors, false, write.durability)?, encoder, &write);
     let specs: Vec<TensorSpec> = items.iter().map(|item| item.spec.clone()).collect();
     writer.declare(&specs)?;
     items::write(&mut writer, items, &write.work)?;
@@ -112,7 +113,10 @@ fn prepare(file: &File, options: &ModelRestore) -> Result<Prepared> {
             if let Some(name) = recipe.architectures().first() {
                 own = own.with_architecture(name);
             }
-            Some(RestoredTokenizer::from_attributes(file.attributes(), &own, limits).map_err(in_file)?)
+            Some(
+                RestoredTokenizer::from_attributes(file.attributes(), &own, limits)
+                    .map_err(in_file)?,
+            )
         }
         false => None,
     };
