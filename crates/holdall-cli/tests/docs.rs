@@ -77,7 +77,11 @@ fn check(document: &str) {
     .map(str::to_owned)
     .to_vec();
     let folders = ["examples/photos", "examples/photos/files", "examples/xor"];
-    for photos in folders.into_iter().chain(["examples/xor/model", "examples/xor/tensor_data", "corpus/recipes/llama3-bpe"]) {
+    for photos in folders.into_iter().chain([
+        "examples/xor/model",
+        "examples/xor/tensor_data",
+        "corpus/recipes/llama3-bpe",
+    ]) {
         for entry in std::fs::read_dir(root().join(photos)).unwrap() {
             let entry = entry.unwrap();
             if entry.file_type().unwrap().is_file() {

@@ -481,3 +481,88 @@ fn wrong(operation: &str, found: &Value) -> Error {
 fn too_large() -> Error {
     VALUE.broken("the result is too large")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::expression::parse;
+    use super::*;
+
+    const CONFIG: &str = r#"{"heads": 4, "width": 32, "kind": "yarn", "none": null, "sizes": [1, 2, 3],
+        "rope": {"factor": 8.0}, "text_config": {"heads": 8}, "theta": 10000}"#;
+
+    fn value(text: &str) -> Result<String> {
+        let config = Value::from_json(CONFIG, 8).expect("JSON");
+        let definitions = [
+            ("theta".to_owned(), parse("float(theta ?? 1)").expect("an expression")),
+            ("head".to_owned(), parse("width // heads").expect("an expression")),
+        ];
+        let scope = Scope::new(&config, &definitions, &[], &NoTensors);
+        scope.value(&parse(text)?, &Locals::default()).map(|value| value.to_json())
+    }
+
+    #[test]
+    fn expressions_have_these_values() {
+        for (text, expected) in [
+            ("1 + 2 * 3 - 4", "3"),
+            ("-7 // 2", "-4"),
+            ("-7 % 2", "1"),
+            ("7 / 2", "3.5"),
+            ("1 < 2 && 2 <= 2 && !(3 > 3) && 3 >= 3", "true"),
+            ("missing ?? none ?? 5", "5"),
+            ("missing + 1", "null"),
+            ("missing.member[2]", "null"),
+            ("0 || 'a'", "\"a\""),
+            ("kind == 'yarn' ? 1 : 2", "1"),
+            ("1 == 1.0", "true"),
+            ("'a' + 'b'", "\"ab\""),
+            ("[1] + sizes", "[1,1,2,3]"),
+            ("sizes[0] + sizes[-1]", "4"),
+            ("sizes[3]", "null"),
+            ("rope.factor", "8.0"),
+            // The configuration of the text model comes first.
+            ("heads", "8"),
+            ("config.heads", "4"),
+            ("head", "4"),
+            ("theta", "10000.0"),
+            ("each(i, 3, i * i)", "[0,1,4]"),
+            ("sum(sizes)", "6"),
+            ("len(sizes) + len('abc')", "6"),
+            ("contains(sizes, 2) && contains('yarn', 'ar') && contains(rope, 'factor')", "true"),
+            ("min(2, 3) + max(2, 3)", "5"),
+            ("min(missing, 3)", "null"),
+            ("integer(2.9) + round(2.5) + floor(2.9) + ceil(2.1)", "9"),
+            ("abs(-3) + sqrt(16)", "7.0"),
+            ("f32(0.1)", "0.10000000149011612"),
+            ("pow(2, 10)", "1024.0"),
+            ("log(exp(1)) + cos(0) + sin(0)", "2.0"),
+            ("text(3) + text('x')", "\"3x\""),
+            ("starts_with('abc', 'ab')", "true"),
+            ("has_tensor('a')", "false"),
+            ("tensor('a') ?? 1", "1"),
+        ] {
+            assert_eq!(value(text).map_err(|e| e.to_string()), Ok(expected.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_expressions_have_none() {
+        for text in [
+            "1 // 0",
+            "1 % 0",
+            "1 / 0",
+            "1.5 / 0",
+            "'a' * 2",
+            "rope + 1",
+            "-'a'",
+            "len(1)",
+            "sum(1)",
+            "each(i, -1, i)",
+            "each(i, 'a', i)",
+            "integer(1e300)",
+            "sizes['a']",
+            "170141183460469231731687303715884105727",
+        ] {
+            assert!(value(text).is_err(), "{text}");
+        }
+    }
+}
