@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 use convert::{advised, named};
 use holdall::WriteOptions;
 use holdall::fields;
-use holdall::plain::{Plain, ToPlain as _};
+use holdall::plain::Plain;
 use holdall::recipe::{self, ModelConvert, OutType, Recipe};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -86,13 +86,6 @@ fn list(session: &Session) -> Result<Status, Failure> {
     }
     let out = &mut *session.out();
     if session.json() {
-        let plain = |r: &Recipe| {
-            fields! {
-                name: r.name(),
-                about: r.about(),
-                architectures: Plain::list(r.architectures().iter()),
-            }
-        };
         writeln!(out, "{}", as_json(&Plain::list(all.iter().map(plain))))?;
         return Ok(Status::Fine);
     }
@@ -101,13 +94,22 @@ fn list(session: &Session) -> Result<Status, Failure> {
     let row = |at: usize| {
         let r = &all[at];
         vec![
-            Cell::styled(r.name(), Style::Title),
-            Cell::new(r.about()),
+            Cell::styled(r.name().to_owned(), Style::Title),
+            Cell::new(r.about().to_owned()),
             Cell::new(r.architectures().join(" ")),
         ]
     };
     table::write(out, &columns, all.len(), &row, 0, session.width(), session.paint())?;
     Ok(Status::Fine)
+}
+
+/// Returns a recipe as it is listed.
+fn plain(recipe: &Recipe) -> Plain<'_> {
+    fields! {
+        name: recipe.name(),
+        about: recipe.about(),
+        architectures: Plain::list(recipe.architectures().iter().map(String::as_str)),
+    }
 }
 
 fn show(session: &Session, args: &ShowArgs) -> Result<Status, Failure> {
@@ -142,11 +144,11 @@ fn check(session: &Session, args: &CheckArgs) -> Result<Status, Failure> {
             recipe: &name,
             model: file.name(),
             tensors: report.convert.tensors,
-            left_behind: Plain::list(report.convert.left_behind.iter()),
+            left_behind: Plain::list(report.convert.left_behind.iter().map(String::as_str)),
             warnings: report.convert.warnings.as_slice(),
             plan: specs.as_slice(),
         };
-        writeln!(session.out(), "{}", as_json(&head.to_plain()))?;
+        writeln!(session.out(), "{}", as_json(&head))?;
         return Ok(Status::Fine);
     }
     writeln!(

@@ -273,7 +273,7 @@ pub(super) fn member<'v>(of: &'v Value, name: &str) -> Option<&'v Value> {
     pairs.iter().find(|(key, _)| key.as_text() == Some(name)).map(|(_, value)| value)
 }
 
-/// Returns `false` for null, false, zero and what is empty.
+/// Returns `false` for null, false, zero and empty values.
 pub(super) fn is_true(value: &Value) -> bool {
     match value {
         Value::Null | Value::Undefined => false,

@@ -11,7 +11,7 @@ use holdall_core::model::{Attributes, Value, element_count};
 /// The attribute that names the types of key–values of GGUF whose type does not follow from the value.
 const TYPES: &str = "holdall.gguf.types";
 
-/// Evaluates metadata. A key whose value is null is left out. In a key, `{name}` stands for the value of a name.
+/// Evaluates metadata. A key whose value is null is left out. In a key, `{name}` is replaced by the value of a name.
 ///
 /// # Errors
 /// Returns [`VALUE`] if a value is missing that is required, or no value of metadata.
@@ -47,7 +47,7 @@ pub(super) fn values(all: &[Entered], scope: &Scope<'_>) -> Result<Attributes> {
 /// Rounds floats to F32, the type in which GGUF has them.
 fn single(value: Value) -> Value {
     match value {
-        #[allow(clippy::cast_possible_truncation)] // Rounding is what is wanted.
+        #[allow(clippy::cast_possible_truncation)] // Rounding is intended.
         Value::Float(x) => Value::Float(f64::from(x as f32)),
         Value::Array(all) => Value::Array(all.into_iter().map(single).collect()),
         other => other,
@@ -81,8 +81,8 @@ pub(super) fn size_label(outputs: &[Output]) -> String {
     for output in outputs {
         let shape = output.shape();
         let count = element_count(shape).unwrap_or(0);
-        let behind = if output.name.ends_with(".bias") { 2 } else { 3 };
-        let at = shape.len().checked_sub(behind).filter(|_| output.name.contains("_exps."));
+        let inner = if output.name.ends_with(".bias") { 2 } else { 3 };
+        let at = shape.len().checked_sub(inner).filter(|_| output.name.contains("_exps."));
         match at.and_then(|at| shape.get(at)).filter(|own| **own > 0) {
             Some(own) => {
                 expert = expert.saturating_add(count.checked_div(*own).unwrap_or(0));

@@ -64,7 +64,7 @@ impl Computed {
         self.shape.get(axis).copied().unwrap_or(1)
     }
 
-    /// Returns the number of elements behind one step along the axis.
+    /// Returns the number of elements of one step along the axis.
     fn inner(&self, axis: usize) -> u64 {
         let inner = self.shape.get(axis.saturating_add(1)..).unwrap_or_default();
         element_count(inner).unwrap_or(u64::MAX)

@@ -16,11 +16,11 @@ const MAX_STEPS: usize = 1 << 14;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
     text: String,
-    parts: Vec<Part>,
+    parts: Vec<Segment>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum Segment {
     Literal(String),
     /// The name may be empty.
     Capture {
@@ -47,14 +47,14 @@ impl Pattern {
             let (before, after) = rest.split_at(at);
             literal.push_str(before);
             if !literal.is_empty() {
-                parts.push(Part::Literal(std::mem::take(&mut literal)));
+                parts.push(Segment::Literal(std::mem::take(&mut literal)));
             }
             count = count.saturating_add(1);
             if count > MAX_CAPTURES {
                 return Err(wrong(&format!("more than {MAX_CAPTURES} captures")));
             }
             if let Some(after) = after.strip_prefix('*') {
-                parts.push(Part::Any);
+                parts.push(Segment::Any);
                 rest = after;
                 continue;
             }
@@ -67,12 +67,12 @@ impl Pattern {
             if !is_name(name) && !(name.is_empty() && !alternatives.is_empty()) {
                 return Err(wrong("a capture has no valid name"));
             }
-            parts.push(Part::Capture { name: name.to_owned(), alternatives });
+            parts.push(Segment::Capture { name: name.to_owned(), alternatives });
             rest = after;
         }
         literal.push_str(rest);
         if !literal.is_empty() {
-            parts.push(Part::Literal(literal));
+            parts.push(Segment::Literal(literal));
         }
         Ok(Pattern { text: text.to_owned(), parts })
     }
@@ -85,10 +85,10 @@ impl Pattern {
     /// Lets captures without alternatives capture only what captures of the same name in the other patterns do.
     pub(super) fn constrain(&mut self, others: &[Pattern]) {
         for part in &mut self.parts {
-            let Part::Capture { name, alternatives } = part else { continue };
+            let Segment::Capture { name, alternatives } = part else { continue };
             let parts = others.iter().flat_map(|other| &other.parts);
             let known = parts.filter_map(|part| match part {
-                Part::Capture { name: own, alternatives } if own == name => Some(alternatives),
+                Segment::Capture { name: own, alternatives } if own == name => Some(alternatives),
                 _ => None,
             });
             if let (true, Some(known)) = (alternatives.is_empty(), known.into_iter().next()) {
@@ -100,7 +100,7 @@ impl Pattern {
     /// Returns the names of the captures.
     pub(super) fn captures(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Capture { name, .. } if !name.is_empty() => Some(name.as_str()),
+            Segment::Capture { name, .. } if !name.is_empty() => Some(name.as_str()),
             _ => None,
         })
     }
@@ -120,12 +120,12 @@ impl Pattern {
         let mut out = String::new();
         for part in &self.parts {
             match part {
-                Part::Literal(text) => out.push_str(text),
-                Part::Any => {
+                Segment::Literal(text) => out.push_str(text),
+                Segment::Any => {
                     let message = format!("`{}` has a `*`, which names nothing", self.text.shown());
                     return Err(TEXT.broken(message));
                 }
-                Part::Capture { name, alternatives } => {
+                Segment::Capture { name, alternatives } => {
                     let own = captures.iter().find(|(own, _)| own == name);
                     let found = own.map(|(_, value)| value).filter(|_| !name.is_empty());
                     let Some(value) = found.or(alternatives.first()) else {
@@ -140,31 +140,31 @@ impl Pattern {
     }
 }
 
-fn matched(parts: &[Part], rest: &str, captures: &mut Captures, steps: &mut usize) -> bool {
+fn matched(parts: &[Segment], rest: &str, captures: &mut Captures, steps: &mut usize) -> bool {
     *steps = match steps.checked_sub(1) {
         None => return false,
         Some(left) => left,
     };
     let Some((part, parts)) = parts.split_first() else { return rest.is_empty() };
     match part {
-        Part::Literal(text) => match rest.strip_prefix(text.as_str()) {
+        Segment::Literal(text) => match rest.strip_prefix(text.as_str()) {
             Some(rest) => matched(parts, rest, captures, steps),
             None => false,
         },
-        Part::Any => {
+        Segment::Any => {
             let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
             ends.into_iter().any(|at| match rest.get(at..) {
                 Some(rest) => matched(parts, rest, captures, steps),
                 None => false,
             })
         }
-        Part::Capture { name, alternatives } if !alternatives.is_empty() => {
+        Segment::Capture { name, alternatives } if !alternatives.is_empty() => {
             alternatives.iter().any(|text| match rest.strip_prefix(text.as_str()) {
                 Some(after) => captured(name, text, parts, after, captures, steps),
                 None => false,
             })
         }
-        Part::Capture { name, .. } => {
+        Segment::Capture { name, .. } => {
             let longest = rest.find('.').unwrap_or(rest.len());
             let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
             let ends: Vec<usize> = ends.filter(|at| (1..=longest).contains(at)).collect();
@@ -179,7 +179,7 @@ fn matched(parts: &[Part], rest: &str, captures: &mut Captures, steps: &mut usiz
 fn captured(
     name: &str,
     text: &str,
-    parts: &[Part],
+    parts: &[Segment],
     after: &str,
     captures: &mut Captures,
     steps: &mut usize,

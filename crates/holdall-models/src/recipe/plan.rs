@@ -332,7 +332,7 @@ impl Recipe {
         Ok(out)
     }
 
-    /// Returns the form in which a tensor is written: vectors, what is no weight, and tensors that the recipe names
+    /// Returns the form in which a tensor is written: vectors, tensors other than weights, and those that the recipe names
     /// stay F32.
     fn form(&self, name: &str, computed: &Computed, outtype: OutType) -> Form {
         let is_vector = computed.shape.len() < 2 || !name.ends_with(".weight");

@@ -1,5 +1,5 @@
 //! The inverses of steps. The steps are followed with shapes of which only the rank is known at first, so that each step
-//! tells what it takes to undo it.
+//! tells how to undo it.
 
 use super::NO_INVERSE;
 use super::evaluate::{Locals, Scope};
