@@ -92,7 +92,7 @@ pub struct ModelConvertReport {
     pub recipe: String,
     /// The type of the matrices: never [`OutType::Auto`].
     pub outtype: OutType,
-    /// What was written, and what was left behind. [`ConvertReport::cast`] counts tensors whose elements changed their
+    /// The written tensors, and the content that the target lacks. [`ConvertReport::cast`] counts tensors whose elements changed their
     /// type.
     pub convert: ConvertReport,
 }

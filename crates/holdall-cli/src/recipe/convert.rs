@@ -247,7 +247,7 @@ fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Statu
     Ok(Status::Fine)
 }
 
-/// Prints warnings, and what was left behind.
+/// Prints warnings, and the content that the target lacks.
 fn tell(session: &Session, report: &ModelConvertReport) {
     report.convert.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
     writing::left_behind(session, &report.convert.left_behind);

@@ -17,7 +17,7 @@ pub fn builtin() -> &'static [(&'static str, &'static str)] {
 /// Returns the recipe for models with this configuration.
 ///
 /// # Errors
-/// Returns [`UNKNOWN`] if there is none.
+/// Returns [`UNKNOWN`] if no recipe applies.
 pub fn find(config: &Value, limits: &Limits) -> Result<Recipe> {
     for (_, text) in BUILTIN {
         let recipe = Recipe::parse(text.as_bytes(), limits)?;

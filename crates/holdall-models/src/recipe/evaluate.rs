@@ -35,7 +35,7 @@ pub(super) trait Tensors {
     /// Returns `true` if there is a tensor of this name.
     fn has(&self, name: &str) -> bool;
 
-    /// Returns the elements of a small tensor, or `None` if there is none of this name.
+    /// Returns the elements of a small tensor, or `None` if no tensor has this name.
     ///
     /// # Errors
     /// [`VALUE`] if the tensor is large or not of numbers; the errors of reading.

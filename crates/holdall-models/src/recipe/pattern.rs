@@ -64,7 +64,8 @@ impl Pattern {
                 None => (inside, Vec::new()),
                 Some((name, all)) => (name, all.split('|').map(str::to_owned).collect()),
             };
-            if !is_name(name) && !(name.is_empty() && !alternatives.is_empty()) {
+            let is_unnamed = name.is_empty() && !alternatives.is_empty();
+            if !is_name(name) && !is_unnamed {
                 return Err(wrong("a capture has no valid name"));
             }
             parts.push(Segment::Capture { name: name.to_owned(), alternatives });

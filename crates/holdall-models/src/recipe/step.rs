@@ -142,7 +142,7 @@ fn one(mut table: Table<'_>) -> Result<Step> {
 /// Replaces steps that are named by those that have the name.
 ///
 /// # Errors
-/// Returns [`TEXT`] if there are none with a name, or the names go in circles.
+/// Returns [`TEXT`] if a name is unknown, or the names go in circles.
 pub(super) fn resolved(
     steps: &[Step],
     named: &dyn Fn(&str) -> Option<Vec<Step>>,
@@ -376,7 +376,7 @@ fn cut(of: &Computed, axis: usize, sizes: &[u64]) -> Result<Vec<Computed>> {
     let mut start = 0u64;
     let mut out = Vec::with_capacity(sizes.len());
     for size in sizes {
-        let end = start.checked_add(*size).unwrap_or(u64::MAX);
+        let end = start.saturating_add(*size);
         out.push(of.clone().sliced(axis, start, end)?);
         start = end;
     }

@@ -40,7 +40,7 @@ enum One {
     Permute(Vec<usize>),
     Squeeze(usize),
     Unsqueeze(usize),
-    /// So many tensors are joined.
+    /// This number of tensors is joined.
     Join {
         axis: usize,
         count: usize,

@@ -21,7 +21,7 @@ impl ModelTexts {
     /// Reads the configuration of the model in a folder.
     ///
     /// # Errors
-    /// Io if there is none, and the errors of JSON.
+    /// Io if the folder lacks it, and the errors of JSON.
     pub(super) fn read(folder: &Path, limits: &Limits) -> Result<ModelTexts> {
         let path = folder.join(CONFIG);
         let bytes = read(&path, limits)?.ok_or_else(|| {
