@@ -79,6 +79,16 @@ fn an_unknown_architecture_is_refused_and_plainly_converted_on_request() {
 }
 
 #[test]
+fn a_file_of_a_model_alone_is_written_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = format!("{}/model.safetensors", model("qwen2"));
+    let ran = holdall(["convert", &file, &path(&dir, "a.gguf")]).ends_with(0);
+    assert!(ran.err.contains("name the folder"), "{}", ran.err);
+    let ran = holdall(["convert", &file, &path(&dir, "b.gguf"), "--recipe", "none"]).ends_with(0);
+    assert!(!ran.err.contains("name the folder"), "{}", ran.err);
+}
+
+#[test]
 fn options_that_do_not_apply_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (gguf, source) = (path(&dir, "a.gguf"), model("qwen2"));

@@ -83,9 +83,19 @@ pub(crate) fn convert(
     let limits = session.global.limits();
     let is_model = args.also.is_empty() && recipe::is_model(&args.input, &limits);
     let target = args.target()?.filter(|(format, _)| format.id == "gguf");
+    let is_gguf = target.is_some();
     let Some((format, version)) = target.filter(|_| is_model) else {
         return match given {
-            None => Ok(None),
+            None => {
+                let folder = args.input.parent().filter(|_| is_gguf && args.input.is_file());
+                let folder = folder.filter(|folder| recipe::is_model(folder, &limits));
+                if folder.is_some() {
+                    session.warn(
+                        "the tensors of the file are written as they are, which llama.cpp does not run; name the folder of the model to convert it by a recipe",
+                    );
+                }
+                Ok(None)
+            }
             Some(option) => {
                 let message = format!(
                     "`{option}` applies to a folder with a config.json that becomes a GGUF file"
