@@ -37,6 +37,10 @@ fn a_folder_becomes_a_file_and_a_folder_again() {
     assert_eq!(report["tensors"], 23);
     let found = holdall(["inspect", "--json", &gguf]).ends_with(0).json();
     assert_eq!(found["attributes"]["general.architecture"], "llama");
+    let plan = holdall(["recipe", "reverse", "mixtral", &gguf, "--json"]).ends_with(0).json();
+    assert_eq!(plan["tensors"], 41);
+    let ran = holdall(["recipe", "reverse", "gpt2", &gguf]).ends_with(4);
+    assert!(ran.err.contains("recipe/left-over"), "{}", ran.err);
     holdall(["convert", &gguf, &back, "--recipe", "mixtral"]).ends_with(0);
     holdall(["diff", &source, &back]).ends_with(0);
     // Without the name of a recipe it is an ordinary conversion.

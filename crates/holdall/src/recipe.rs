@@ -8,7 +8,7 @@ mod back;
 mod folder;
 mod source;
 
-pub use back::{ModelRestore, restore_model};
+pub use back::{ModelRestore, plan_restore, restore_model};
 pub use holdall_models::recipe::{OutType, Recipe, builtin, find};
 
 use crate::convert::ConvertReport;

@@ -17,7 +17,7 @@ use convert::{advised, named};
 use holdall::WriteOptions;
 use holdall::fields;
 use holdall::plain::Plain;
-use holdall::recipe::{self, ModelConvert, OutType, Recipe};
+use holdall::recipe::{self, ModelConvert, ModelRestore, OutType, Recipe};
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -28,6 +28,7 @@ use std::path::PathBuf;
   holdall recipe show llama                        the text of one, to start another from
   holdall recipe check my.toml                     whether a recipe can be read
   holdall recipe check my.toml Llama-3.2-1B/       and whether it has a rule for every tensor of a model
+  holdall recipe reverse llama llama.gguf          whether it leads back from a GGUF file
   holdall convert Llama-3.2-1B/ llama.gguf --recipe my.toml
 
 The specification (docs/spec/recipes.md) describes the language.")]
@@ -43,6 +44,7 @@ enum Action {
     List,
     Show(ShowArgs),
     Check(CheckArgs),
+    Reverse(ReverseArgs),
 }
 
 /// Print the text of a recipe of this program
@@ -65,12 +67,25 @@ struct CheckArgs {
     model: Option<PathBuf>,
 }
 
+/// Check whether a recipe can be followed backwards, from a GGUF file to a folder
+#[derive(Debug, Args)]
+struct ReverseArgs {
+    /// A TOML file, or the name of a recipe of this program
+    #[arg(value_name = "RECIPE")]
+    recipe: String,
+
+    /// The GGUF file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(session: &Session, args: &RecipeArgs) -> Result<Status, Failure> {
     match &args.action {
         Action::List => list(session),
         Action::Show(args) => show(session, args),
         Action::Check(args) => check(session, args),
+        Action::Reverse(args) => reverse(session, args),
     }
 }
 
@@ -154,6 +169,37 @@ fn check(session: &Session, args: &CheckArgs) -> Result<Status, Failure> {
     writeln!(
         session.out(),
         "{}: fits {}: {} of the model become {} of the file",
+        printable(&args.recipe),
+        printable(file.name()),
+        count(file.len() as u64, "tensor"),
+        count(report.convert.tensors, "tensor"),
+    )?;
+    report.convert.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
+    writing::left_behind(session, &report.convert.left_behind);
+    Ok(Status::Fine)
+}
+
+fn reverse(session: &Session, args: &ReverseArgs) -> Result<Status, Failure> {
+    let recipe = named(&args.recipe, session)?;
+    let name = recipe.name().to_owned();
+    let file = input::open(session, &args.file)?;
+    let options = ModelRestore::new(WriteOptions::new(), recipe);
+    let (specs, report) = recipe::plan_restore(&file, &options)?;
+    if session.json() {
+        let head = fields! {
+            recipe: &name,
+            model: file.name(),
+            tensors: report.convert.tensors,
+            left_behind: Plain::list(report.convert.left_behind.iter().map(String::as_str)),
+            warnings: report.convert.warnings.as_slice(),
+            plan: specs.as_slice(),
+        };
+        writeln!(session.out(), "{}", as_json(&head))?;
+        return Ok(Status::Fine);
+    }
+    writeln!(
+        session.out(),
+        "{}: fits {} backwards: {} of the file become {} of the model",
         printable(&args.recipe),
         printable(file.name()),
         count(file.len() as u64, "tensor"),

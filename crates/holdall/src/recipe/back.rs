@@ -93,6 +93,22 @@ pub fn restore_model(
     Ok(report)
 }
 
+/// Runs the checks of [`restore_model`] without writing. Returns the tensors that it would write, in order, and the
+/// report.
+///
+/// # Errors
+/// The same as [`restore_model`], before anything is written.
+pub fn plan_restore(
+    file: &File,
+    options: &ModelRestore,
+) -> Result<(Vec<TensorSpec>, ModelConvertReport)> {
+    let Prepared { plan, mut report, texts, .. } = prepare(file, options)?;
+    let items = items_of(plan, &mut report.convert);
+    report.convert.files.push("model.safetensors".to_owned());
+    report.convert.files.extend(texts.into_iter().map(|(name, _)| name));
+    Ok((items.into_iter().map(|item| item.spec).collect(), report))
+}
+
 struct Prepared {
     plan: holdall_models::recipe::Plan,
     report: ModelConvertReport,
