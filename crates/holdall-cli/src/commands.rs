@@ -60,6 +60,7 @@ pub(crate) enum Command {
     Runner(crate::model::runner::RunnerArgs),
     Build(crate::build::BuildArgs),
     Records(crate::records::RecordsArgs),
+    Recipe(crate::recipe::RecipeArgs),
     Schema(crate::schema::SchemaArgs),
     #[cfg(all(feature = "http", feature = "carton"))]
     Shrink(crate::links::shrink::ShrinkArgs),

@@ -8,6 +8,7 @@ use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, escape, printable, shape, type_name, versioned};
+use crate::recipe::ByRecipe;
 use crate::schema::read;
 use crate::session::Session;
 use crate::tables::{self, Columns};
@@ -33,6 +34,7 @@ use std::path::{Path, PathBuf};
   holdall convert model.zt half.zt --dtype bf16 --dtype '*.norm.*=f32'
   holdall convert model.zt small.zt --quantize 'layers.*=group:4:128'
   holdall convert model.safetensors model.gguf --quantize q8_0
+  holdall convert Llama-3.2-1B/ llama.gguf --outtype q8_0        a model that llama.cpp runs
   holdall convert in.zt out.zt -s 'encoder.*' --rename 'encoder.*=*'
   holdall convert model.safetensors model.mt --schema s.json     under a schema of your own
   holdall convert model.zt model/ --max-shard-size 5GB           several files and their index
@@ -48,15 +50,15 @@ only with --force, and only when the new one is whole.")]
 pub(crate) struct ConvertArgs {
     /// A file, an .npy file or a folder of them, or `-` for standard input
     #[arg(value_name = "IN")]
-    input: PathBuf,
+    pub(crate) input: PathBuf,
 
     /// The file to write, or `-` for standard output; with --max-shard-size or --max-shard-tensors, the folder to write
     #[arg(value_name = "OUT")]
-    output: PathBuf,
+    pub(crate) output: PathBuf,
 
     /// Further files of the same model that have no common index: shards, in order
     #[arg(long, value_name = "FILE", num_args = 1..)]
-    also: Vec<PathBuf>,
+    pub(crate) also: Vec<PathBuf>,
 
     /// The output format, with a version if wanted: `ztensor@1.2`, `ztensor@1.0`, `ztensor@0.1`, `metatensor`,
     /// `safetensors`, `gguf`, `pytorch`, `hdf5`, `npz`, `onnx`, `ztensor2` [default: by OUT's extension, newest
@@ -65,11 +67,11 @@ pub(crate) struct ConvertArgs {
     to: Option<String>,
 
     #[command(flatten)]
-    writing: Writing,
+    pub(crate) writing: Writing,
 
     /// Start every component at a multiple of N bytes, a power of two such as 4096 or 64KiB
     #[arg(long, value_name = "N", value_parser = size)]
-    align: Option<u64>,
+    pub(crate) align: Option<u64>,
 
     /// Write a folder of files with at most SIZE bytes of tensors each, such as 5GB or 2GiB: safetensors with their
     /// index, as on the Hugging Face hub; with `--to gguf`, the parts of a split file; with `--to ztensor2`, shards
@@ -88,6 +90,9 @@ pub(crate) struct ConvertArgs {
     /// For ONNX: store tensors of at least SIZE bytes in a file next to the model, or `none`
     #[arg(long, value_name = "SIZE", value_parser = external)]
     external: Option<ExternalData>,
+
+    #[command(flatten)]
+    by_recipe: ByRecipe,
 
     #[command(flatten)]
     select: SelectionArgs,
@@ -144,11 +149,11 @@ pub(crate) struct ConvertArgs {
 
     /// Replace OUT if it exists
     #[arg(short, long)]
-    force: bool,
+    pub(crate) force: bool,
 
     /// Show what would be written, without writing it
     #[arg(short = 'n', long)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// `--share`.
@@ -168,8 +173,8 @@ fn external(text: &str) -> Result<ExternalData, String> {
 }
 
 impl ConvertArgs {
-    /// Returns the first option that was given and that applies only to tensors.
-    fn tensor_option(&self) -> Option<&'static str> {
+    /// Returns the options that were given and that apply only to tensors.
+    fn tensor_options(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             ("--align", self.align.is_some()),
             ("--max-shard-size", self.max_shard_size.is_some()),
@@ -188,7 +193,23 @@ impl ConvertArgs {
             ("--drop-attributes", self.drop_attributes),
             ("--dry-run", self.dry_run),
         ];
-        given.iter().find(|(_, is)| *is).map(|(name, _)| *name)
+        given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
+    /// Returns the first option that was given and that does not apply to a model that a recipe converts.
+    pub(crate) fn not_for_recipes(&self) -> Option<&'static str> {
+        let schema = self.schema.is_some().then_some("--schema");
+        let applies = |name: &&str| ["--align", "--dry-run"].contains(name);
+        self.tensor_options().chain(schema).find(|name| !applies(name))
+    }
+
+    /// Returns the format that `--to` or the extension names, if any, and the version that `--to` names.
+    pub(crate) fn target(&self) -> Result<Option<(&'static Format, Option<String>)>, Failure> {
+        if let Some(to) = &self.to {
+            return writing::target(to).map(Some);
+        }
+        let extension = self.output.extension().and_then(|e| e.to_str());
+        Ok(extension.and_then(formats::by_name).map(|format| (format, None)))
     }
 
     /// Returns `true` if a folder of shards is written.
@@ -198,9 +219,9 @@ impl ConvertArgs {
 }
 
 /// The format and version to write.
-struct Target {
-    format: &'static Format,
-    version: String,
+pub(crate) struct Target {
+    pub(crate) format: &'static Format,
+    pub(crate) version: String,
 }
 
 /// Converts the only dataset of a file into a Parquet or Arrow file, or such a file into a dataset. Returns `None` if
@@ -218,7 +239,7 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
     if to.is_none() && from.is_none() {
         return Ok(None);
     }
-    if let Some(option) = args.tensor_option() {
+    if let Some(option) = args.tensor_options().next() {
         let hint =
             "omit it; to select records and members, use `holdall records` and `holdall build`";
         return refused(format!("`{option}` applies to tensors, not to records"), hint);
@@ -253,6 +274,9 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
 /// Converts a file.
 pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failure> {
     if let Some(status) = table(session, args)? {
+        return Ok(status);
+    }
+    if let Some(status) = crate::recipe::convert(session, args, &args.by_recipe)? {
         return Ok(status);
     }
     let to_stdout = args.output.as_os_str() == "-";
@@ -294,7 +318,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     if to_stdout {
         // Standard output contains the file.
         session.note(summary(&args.output, &target, &report));
-        writing::left_behind(session, &report.left_behind);
+        writing::left_behind(session, &left_behind(&report));
         errors(session, &report);
         overflows(session, args, &report);
     } else if session.json() {
@@ -303,7 +327,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         overflows(session, args, &report);
     } else {
         session.note(summary(&args.output, &target, &report));
-        writing::left_behind(session, &report.left_behind);
+        writing::left_behind(session, &left_behind(&report));
         errors(session, &report);
         overflows(session, args, &report);
     }
@@ -500,10 +524,23 @@ fn summary(output: &Path, target: &Target, report: &ConvertReport) -> String {
             text.push_str(&format!(", {} {what}", count(n as u64, "tensor")));
         }
     }
+    if !report.dequantized.is_empty() {
+        let n = count(report.dequantized.len() as u64, "quantized weight");
+        text.push_str(&format!(", {n} made dense"));
+    }
     if report.shared > 0 {
         text.push_str(&format!(", {} shared", count(report.shared, "component")));
     }
     text
+}
+
+/// Returns what the target lacks, in words: also the tensors next to quantized weights that do not change their values.
+fn left_behind(report: &ConvertReport) -> Vec<String> {
+    let dropped = report.dequantized.iter().flat_map(|weight| {
+        let (name, all) = (escape(&weight.name), weight.dropped.iter());
+        all.map(move |tensor| format!("tensor `{}`, next to the weight `{name}`", escape(tensor)))
+    });
+    report.left_behind.iter().cloned().chain(dropped).collect()
 }
 
 /// Warns about forms that were not applied to any tensor.
@@ -574,11 +611,23 @@ fn dry_run(
     specs: &[TensorSpec],
     report: &ConvertReport,
 ) -> Result<(), Failure> {
-    let out = &mut *session.out();
     if session.json() {
-        writeln!(out, "{}", report_json(file, args, target, report, Some(specs)))?;
+        let text = report_json(file, args, target, report, Some(specs));
+        writeln!(session.out(), "{text}")?;
         return Ok(());
     }
+    write_plan(session, &args.output, target, specs, report)
+}
+
+/// Writes the tensors that would be written as a table.
+pub(crate) fn write_plan(
+    session: &Session,
+    output: &Path,
+    target: &Target,
+    specs: &[TensorSpec],
+    report: &ConvertReport,
+) -> Result<(), Failure> {
+    let out = &mut *session.out();
     let columns = [
         Column::left("name").cut(),
         Column::left("dtype"),
@@ -609,7 +658,7 @@ fn dry_run(
     writeln!(
         out,
         "\n{}: would be {}, {}, {} decoded{}",
-        printable(&args.output.display().to_string()),
+        printable(&output.display().to_string()),
         what.trim_end(),
         count(report.tensors, "tensor"),
         Size(report.decoded_len),

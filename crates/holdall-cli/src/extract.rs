@@ -145,7 +145,11 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
         FileSink::check(&args.output, args.force)?;
     }
     let file = input::open_with(session, &args.file, Check::All)?;
-    let tensor = file.tensor(&args.tensor)?;
+    let tensor = match args.dense {
+        // A quantized weight in 8-bit floats has the name of the tensor with its codes.
+        true => file.dequantized()?.tensor(&args.tensor).or_else(|_| file.tensor(&args.tensor))?,
+        false => input::tensor_or_weight(&file, &args.tensor)?,
+    };
     let mut extraction = choose(&tensor, args, format).map_err(|e| match e {
         Failure::Error(e) => Failure::Error(e.in_tensor(tensor.name()).in_source(file.name())),
         other => other,

@@ -4,7 +4,7 @@ use crate::exit::{ARGUMENTS, Failure, STDIN_LEN, STDIN_TWICE};
 use crate::session::Session;
 use holdall::operations::{self, LocationKind, Operation};
 use holdall::source::{FileSource, MemorySource, SourceReader, mapped_or_read};
-use holdall::{ByteSource, Check, File, Io, Location, OpenOptions};
+use holdall::{ByteSource, Check, File, Io, Location, OpenOptions, Tensor};
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -218,4 +218,12 @@ pub(crate) fn check_once<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Re
         0 | 1 => Ok(()),
         n => Err(STDIN_TWICE.broken(format!("`-` is given {n} times")).into()),
     }
+}
+
+/// Returns the tensor called `name`, or the quantized weight of this name that the model stores as several tensors.
+pub(crate) fn tensor_or_weight(file: &File, name: &str) -> holdall::Result<Tensor> {
+    file.tensor(name).or_else(|e| match file.dequantized()?.tensor(name) {
+        Ok(tensor) => Ok(tensor),
+        Err(_) => Err(e),
+    })
 }

@@ -28,6 +28,7 @@ mod output;
 #[cfg(feature = "carton")]
 mod package;
 mod progress;
+mod recipe;
 mod records;
 mod rules;
 mod salvage;
@@ -97,6 +98,7 @@ fn dispatch(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Runner(args) => model::runner::run(session, &args),
         Command::Build(args) => build::run(session, &args),
         Command::Records(args) => records::run(session, &args),
+        Command::Recipe(args) => recipe::run(session, &args),
         Command::Schema(args) => schema::run(session, &args),
         #[cfg(all(feature = "http", feature = "carton"))]
         Command::Shrink(args) => links::shrink::run(session, &args),

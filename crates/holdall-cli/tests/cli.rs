@@ -31,6 +31,7 @@ mod network_kills;
 mod owners;
 mod packages;
 mod real_model;
+mod recipes;
 mod records;
 mod runners;
 mod salvage;

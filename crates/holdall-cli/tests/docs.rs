@@ -24,6 +24,11 @@ fn the_page_of_the_command_shows_what_it_prints() {
     check("docs/cli.md");
 }
 
+#[test]
+fn the_page_about_llama_cpp_shows_what_the_command_prints() {
+    check("docs/llama-cpp.md");
+}
+
 /// Areas of rules about calls of the library and the command, rather than about files or network protocols: they are
 /// described in the guide, in the page of the command, and in the library's documentation.
 const ABOUT_CALLS: [&str; 14] = [
@@ -72,7 +77,11 @@ fn check(document: &str) {
     .map(str::to_owned)
     .to_vec();
     let folders = ["examples/photos", "examples/photos/files", "examples/xor"];
-    for photos in folders.into_iter().chain(["examples/xor/model", "examples/xor/tensor_data"]) {
+    for photos in folders.into_iter().chain([
+        "examples/xor/model",
+        "examples/xor/tensor_data",
+        "corpus/recipes/llama3-bpe",
+    ]) {
         for entry in std::fs::read_dir(root().join(photos)).unwrap() {
             let entry = entry.unwrap();
             if entry.file_type().unwrap().is_file() {

@@ -70,9 +70,34 @@ const SUFFIXES: [&str; 6] = ["_scale_inv", "_scale", "_scales", ".scale_inv", ".
 /// Suffixes of the names of scales that replace `weight`.
 const IN_PLACE: [&str; 2] = ["weight_scale", "scale_weight"];
 
-/// Returns an error if the elements of a tensor must not be converted to `to`, because they are floats of at most 8
-/// bits whose scale is another tensor of the file.
+/// Returns an error if the elements of a tensor must not be converted to `to`: because they are floats of at most 8 bits
+/// whose scale is another tensor of the file, or because the tensor is a part of a quantized weight.
 pub fn scaled_weight(tensor: &Tensor, from: &ElementType, to: impl fmt::Display) -> Option<Error> {
+    match tensor.file().quantized_weight_of(tensor.name()) {
+        Err(e) => return Some(e.in_tensor(tensor.name())),
+        Ok(Some(weight)) => {
+            let role = weight.components().iter().find(|c| c.tensor == tensor.name());
+            let role = role.map_or("", |companion| companion.role);
+            let scale = weight.components().iter().find(|c| c.role == "scale");
+            let message = match scale.filter(|_| role == "weight") {
+                Some(scale) => format!(
+                    "elements of {from} would become {to} without their scale, which is the tensor `{}`",
+                    scale.tensor.shown()
+                ),
+                None => format!(
+                    "elements of {from} are the `{role}` of the quantized weight `{}`, which would change",
+                    weight.name().shown()
+                ),
+            };
+            let e = SCALED.broken(message).in_tensor(tensor.name());
+            return Some(if weight.fault().is_none() {
+                e.with_remedy(Remedy::MakeDense)
+            } else {
+                e
+            });
+        }
+        Ok(None) => {}
+    }
     if from.bits() > 8 || from.class() != NumberClass::Float {
         return None;
     }
@@ -144,7 +169,9 @@ impl Casts {
         let already = FloatType::from_dtype(from.dtype, from.logical_type.as_ref()) == Some(to);
         let len = count.checked_mul(to.dtype().width());
         let (Some(len), false) = (len, already) else { return Ok(None) };
-        if let Some(e) = scaled_weight(tensor, &from, to) {
+        // A quantized weight that becomes dense has its scales applied.
+        let is_weight = tensor.quantized_weight().is_some();
+        if let Some(e) = scaled_weight(tensor, &from, to).filter(|_| !is_weight) {
             return Err(e.in_source(tensor.file().name()));
         }
         (c.dtype, c.logical_type, c.decoded_len) = (to.dtype(), to.logical_type(), len);

@@ -73,6 +73,10 @@ impl Tensor {
             Layout::QuantizedGroup => {
                 Quantized::from_tensor(info, get).map(|view| View::Computed(Box::new(view)))
             }
+            Layout::QuantizedWeight => {
+                let values = self.weight_values(|role| held(&checked, role));
+                values.map(|view| View::Computed(Box::new(view)))
+            }
             _ if self.description().is_some() => {
                 let view = Described::from_tensor(info, self.file().layouts(), limits, get);
                 view.map(|view| View::Described(Box::new(view)))

@@ -7,6 +7,7 @@ use crate::location::Location;
 use crate::model::ModelFile;
 use crate::options::{Io, OpenOptions};
 use crate::planes;
+use crate::quantized::{Quantized, Weights};
 use crate::source::ByteSource;
 use bytes::Bytes;
 use holdall_core::error::{Shown as _, list};
@@ -32,6 +33,7 @@ struct Inner {
     warnings: Vec<Warning>,
     files: Vec<ModelFile>,
     covering: Covering,
+    quantized: Quantized,
 }
 
 impl File {
@@ -51,7 +53,45 @@ impl File {
         }
         let options = options.clone();
         let (files, covering) = (Vec::new(), Covering::default());
-        File(Arc::new(Inner { index, sources, options, io, name, warnings, files, covering }))
+        let quantized = Quantized::default();
+        File(Arc::new(Inner {
+            index,
+            sources,
+            options,
+            io,
+            name,
+            warnings,
+            files,
+            covering,
+            quantized,
+        }))
+    }
+
+    /// Returns the same file with another index over the same sources, some of whose tensors are quantized weights.
+    pub(crate) fn with_weights(&self, index: Index, weights: Weights) -> File {
+        let sources = Sources::new(self.all_sources().to_vec(), &index);
+        let (options, io, name) = (&self.0.options, self.0.io, self.0.name.clone());
+        let mut file = File::new(index, sources, options, io, name);
+        for warning in self.warnings() {
+            if !file.warnings().iter().any(|own| own.code == warning.code) {
+                file = file.with_warning(warning.clone());
+            }
+        }
+        let mut file = file.with_files(self.0.files.clone());
+        if let Some(inner) = Arc::get_mut(&mut file.0) {
+            inner.quantized = Quantized::from_weights(weights);
+        }
+        file
+    }
+
+    /// Returns the quantized weights that were found.
+    pub(crate) fn quantized(&self) -> &Quantized {
+        &self.0.quantized
+    }
+
+    /// Returns the options that the file was opened with.
+    pub(crate) fn options(&self) -> &OpenOptions {
+        &self.0.options
     }
 
     /// Returns the same file, whose requests have this priority if its sources have priorities: see

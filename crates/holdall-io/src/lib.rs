@@ -46,6 +46,7 @@ mod options;
 #[cfg(feature = "carton")]
 pub mod package;
 pub mod planes;
+mod quantized;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub mod recovered;
 mod rename;
@@ -71,7 +72,7 @@ pub use index::{fetch_ends, format_of, table_of};
 pub use load::{BufferRange, LoadOptions, Loaded, LoadedMemory, LoadedTensor};
 pub use location::Location;
 pub use model::{FileRole, ModelFile};
-pub use model_folder::ModelFolder;
+pub use model_folder::{ModelFolder, without_infinities};
 pub use open::{open, read_layouts};
 pub use options::{Faults, Io, OpenOptions};
 pub use shards::{is_model_folder, model_file, part_name};

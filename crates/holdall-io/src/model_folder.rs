@@ -118,7 +118,7 @@ fn facts(path: &Path, limits: &Limits) -> std::result::Result<Attributes, String
 
 /// Replaces the numbers that Python writes but JSON does not have (`NaN`, `Infinity` and `-Infinity`) by `null`, except
 /// in strings.
-fn without_infinities(text: &str) -> Cow<'_, str> {
+pub fn without_infinities(text: &str) -> Cow<'_, str> {
     if !["NaN", "Infinity"].iter().any(|word| text.contains(word)) {
         return text.into();
     }

@@ -137,10 +137,16 @@ impl Tensor {
     /// Returns the elements of a tensor whose layout [computes](Layout::is_computed) them.
     ///
     /// # Errors
-    /// As [`Tensor::quantized`] and [`Tensor::blocks`].
+    /// As [`Tensor::quantized`] and [`Tensor::blocks`]; `quantized-weight/…` if the tensors of a quantized weight do not
+    /// fit.
     pub fn computed(&self) -> Result<Box<dyn Computed>> {
         Ok(match self.layout() {
             Layout::Blocks(_) => Box::new(self.blocks()?),
+            Layout::QuantizedWeight => {
+                let checked = self.checked();
+                let in_context = |e: Error| e.in_source(self.file().name());
+                Box::new(self.weight_values(|role| checked.bytes(role)).map_err(in_context)?)
+            }
             _ => Box::new(self.quantized()?),
         })
     }

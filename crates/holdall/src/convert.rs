@@ -120,8 +120,9 @@ impl Convert {
     }
 
     /// Writes every tensor as a dense one: sparse tensors with their zeros, quantized tensors as `f32`, and
-    /// tensors of described layouts with the type that their description gives. Tensors are converted piece
-    /// by piece.
+    /// tensors of described layouts with the type that their description gives. A quantized weight that the
+    /// source stores as several tensors is written under its own name, as [`File::dequantized`] has it, and
+    /// without those tensors. Tensors are converted piece by piece.
     pub fn with_dense(mut self) -> Convert {
         self.dense = true;
         self
@@ -233,6 +234,29 @@ impl Convert {
     }
 }
 
+impl Convert {
+    /// Returns the file that is read: for a dense target, with its quantized weights as tensors.
+    fn source(&self, file: &File) -> Result<File> {
+        if self.dense { file.dequantized() } else { Ok(file.clone()) }
+    }
+
+    /// Returns the quantized weights of `file` that become dense.
+    fn dequantized(&self, file: &File) -> Vec<DequantizedWeight> {
+        let chosen = file.tensors().filter(|tensor| self.select.takes(tensor.name()));
+        let weights = chosen.filter_map(|tensor| {
+            let weight = tensor.quantized_weight()?;
+            let applied = weight.components().iter().map(|companion| companion.tensor.clone());
+            Some(DequantizedWeight {
+                name: weight.name().to_owned(),
+                kind: weight.kind().as_str(),
+                applied: applied.collect(),
+                dropped: weight.not_applied().to_vec(),
+            })
+        });
+        weights.collect()
+    }
+}
+
 /// The result of a conversion.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -265,9 +289,33 @@ pub struct ConvertReport {
     pub overflows: Vec<Overflowed>,
     /// The tensors that became sparse or quantized; for a dry run, without the errors.
     pub reformed: Vec<ReformedTensor>,
+    /// The quantized weights that became dense, with the tensors that stored them.
+    pub dequantized: Vec<DequantizedWeight>,
     /// Names of the files in the written folder, or of an ONNX model and its external file; empty for a
     /// single file.
     pub files: Vec<String>,
+}
+
+impl ConvertReport {
+    /// Creates the report of a conversion that has not written anything yet.
+    pub(crate) fn empty(file: &File) -> ConvertReport {
+        report(file, Vec::new(), &[], 0)
+    }
+}
+
+/// A quantized weight of several tensors that was written as one dense tensor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DequantizedWeight {
+    /// The name of the weight in the source.
+    pub name: String,
+    /// The name of the weight's kind.
+    pub kind: &'static str,
+    /// The names of the tensors that the target does not have, because their content is in the values.
+    pub applied: Vec<String>,
+    /// The names of the tensors that the target does not have although they do not change the values: scales
+    /// of activations.
+    pub dropped: Vec<String>,
 }
 
 /// A tensor with numbers that overflowed when they were rounded to another type.
@@ -293,6 +341,7 @@ pub struct Overflowed {
 /// Io. After any error, the previous contents of `path` are unchanged.
 pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result<ConvertReport> {
     let path = path.as_ref();
+    let file = &options.source(file)?;
     let mut prepared = prepare(file, path, options)?;
     if prepared.shards.is_some() {
         return shards::write(file, path, prepared);
@@ -312,6 +361,7 @@ pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(Co
     if options.shard_limits().is_some() {
         return Err(SHARDS_PLACE.broken("a stream is not a folder"));
     }
+    let file = &options.source(file)?;
     let prepared = prepare(file, Path::new("-"), options)?;
     if let Some(into) = &prepared.into {
         into.check_stream(&prepared.items)?;
@@ -329,9 +379,11 @@ pub fn plan(
     path: impl AsRef<Path>,
     options: &Convert,
 ) -> Result<(Vec<TensorSpec>, ConvertReport)> {
+    let file = &options.source(file)?;
     let Prepared { items, write, casts, forming, warnings, shards, expected, .. } =
         prepare(file, path.as_ref(), options)?;
     let mut report = report(file, warnings, &items, 0);
+    report.dequantized = options.dequantized(file);
     let mut record = Record::new(Some(write.attributes));
     items.iter().for_each(|item| record.add(Arc::new(item.spec.clone())));
     report.left_behind = ledger::close(file, &record, &expected)?;
@@ -355,6 +407,8 @@ struct Prepared {
     shards: Option<Shards>,
     /// The ONNX graph that the tensors are written into, if any.
     into: Option<graph::Into>,
+    /// The quantized weights that become dense.
+    dequantized: Vec<DequantizedWeight>,
     /// The changes that were requested, for the ledger.
     expected: Expected,
 }
@@ -504,15 +558,28 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     warnings.extend(over);
     warnings.extend(items::warnings(&*encoder, items.iter().map(|item| &item.spec)));
     warnings.extend(file.warnings().iter().filter(|warning| warning.code == PART).cloned());
-    Ok(Prepared { items, encoder, write, casts, forming, warnings, shards, into, expected })
+    let dequantized = options.dequantized(file);
+    Ok(Prepared {
+        items,
+        encoder,
+        write,
+        casts,
+        forming,
+        warnings,
+        shards,
+        into,
+        dequantized,
+        expected,
+    })
 }
 
 fn run<S: Sink>(
     file: &File,
     sink: S,
-    Prepared { items, encoder, write, casts, forming, warnings, expected, .. }: Prepared,
+    Prepared { items, encoder, write, casts, forming, warnings, dequantized, expected, .. }: Prepared,
 ) -> Result<(ConvertReport, S::Done)> {
     let mut report = report(file, warnings, &items, 0);
+    report.dequantized = dequantized;
     write.work.begin(report.decoded_len);
     let writer = write_items(file, sink, encoder, &write, items)?;
     let finished = writer.close().map_err(|e| target_error(e, &write).in_source(file.name()))?;
@@ -577,6 +644,7 @@ fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) 
         overflowed: 0,
         overflows: Vec::new(),
         reformed: Vec::new(),
+        dequantized: Vec::new(),
         files: Vec::new(),
     }
 }

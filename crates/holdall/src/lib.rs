@@ -37,7 +37,9 @@ pub mod ledger;
 pub mod npy;
 pub mod operations;
 pub mod plain;
+pub mod quantized;
 pub mod read;
+pub mod recipe;
 pub mod records;
 mod repack;
 pub mod salvage;
@@ -55,7 +57,7 @@ pub mod stores;
 pub mod temporary;
 pub mod verify;
 
-pub use convert::{Convert, ConvertReport, ExternalData, convert, convert_to};
+pub use convert::{Convert, ConvertReport, DequantizedWeight, ExternalData, convert, convert_to};
 pub use diff::{Diff, DiffOptions, diff};
 pub use edit::{Edit, EditReport, compact, compact_with};
 pub use form::{FormRule, ReformedTensor, TensorForm};

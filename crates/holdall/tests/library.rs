@@ -60,6 +60,7 @@ mod promises;
 mod pytorch;
 mod query;
 mod ranges;
+mod recipes;
 mod records;
 mod requests;
 mod round_trips;

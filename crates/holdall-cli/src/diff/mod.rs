@@ -47,6 +47,10 @@ pub(crate) struct DiffArgs {
     #[arg(long, value_name = "ATOL", value_parser = tolerance, allow_negative_numbers = true)]
     atol: Option<f64>,
 
+    /// Compare each quantized weight that a model stores as several tensors as one tensor, by its values
+    #[arg(long)]
+    dequantize: bool,
+
     /// Compare names, shapes and values, but not types, layouts and attributes
     #[arg(long)]
     values_only: bool,
@@ -71,6 +75,10 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
     if let (Some(a), Some(b)) = (crate::package::from_file(&a)?, crate::package::from_file(&b)?) {
         return crate::package::diff::run(session, &a, &b);
     }
+    let (a, b) = match args.dequantize {
+        true => (a.dequantized()?, b.dequantized()?),
+        false => (a, b),
+    };
     let mut options =
         DiffOptions::new().with_select(args.select.parse()?).with_work(session.work("comparing"));
     if args.rtol.is_some() || args.atol.is_some() {

@@ -60,9 +60,10 @@ pub(super) fn write(
         [] => String::new(),
         all => format!(",\"passed_over\":{}", as_json(&Plain::from(all))),
     };
+    let quantized = super::quantized::json(session, file);
     let warnings = as_json(&Plain::from(file.warnings()));
     let folder = folder.unwrap_or_default();
-    writeln!(out, "],\"files\":[]{folder}{passed_over},\"warnings\":{warnings}}}")?;
+    writeln!(out, "],\"files\":[]{folder}{passed_over}{quantized},\"warnings\":{warnings}}}")?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@ mod digests;
 mod json;
 mod list;
 mod preview;
+mod quantized;
 mod stats;
 mod tensor;
 
@@ -60,6 +61,10 @@ pub(crate) struct InspectArgs {
     /// Add min, max, mean, std, zeros, NaN and infinities; with -t, a histogram
     #[arg(long, conflicts_with = "plain")]
     stats: bool,
+
+    /// Show each quantized weight that the model stores as several tensors as one tensor, with its values
+    #[arg(long)]
+    dequantize: bool,
 
     /// Print tab-separated values, one line per tensor: name, dtype, shape, stored bytes, layout, encoding, digest,
     /// offset
@@ -129,6 +134,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
             Err(e) if !is_alone => return Err(e),
             Err(e) => return archive(session, path, e, &mut first),
         };
+        let file = if args.dequantize { file.dequantized()? } else { file };
         #[cfg(feature = "carton")]
         if args.is_about_files()
             && let Some(package) = crate::package::from_file(&file)?
@@ -165,6 +171,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
             };
             let left_out: Vec<&str> = left_out.iter().map(|title| &**title).collect();
             card::foot(session, &file, &tensors, &left_out, folder.as_ref())?;
+            quantized::table(session, &file, &args.select.parse()?, !args.no_group)?;
         }
         Ok(Status::Fine)
     })
@@ -204,7 +211,7 @@ impl InspectArgs {
     fn is_about_files(&self) -> bool {
         self.tensor.is_none()
             && self.sort.is_none()
-            && !(self.no_group || self.stats || self.plain || self.digests)
+            && !(self.no_group || self.stats || self.plain || self.digests || self.dequantize)
             && self.select.is_all()
     }
 }
@@ -212,7 +219,7 @@ impl InspectArgs {
 /// Returns the selected tensors in the requested order.
 fn chosen(file: &File, args: &InspectArgs) -> Result<Vec<Tensor>, Failure> {
     if let Some(name) = &args.tensor {
-        return Ok(vec![file.tensor(name)?]);
+        return Ok(vec![input::tensor_or_weight(file, name)?]);
     }
     let mut tensors = args.select.parse()?.tensors(file)?;
     match args.sort {

@@ -193,6 +193,10 @@ pub(crate) fn tensor_type(t: &TensorInfo) -> Cow<'static, str> {
     if let Layout::Blocks(block_type) = t.layout() {
         return block_type.as_str().into();
     }
+    if *t.layout() == Layout::QuantizedWeight {
+        let kind = t.attributes().get("kind").and_then(holdall::Value::as_text);
+        return kind.map_or("-".into(), |kind| escape(kind).into());
+    }
     type_name(t.dtype(), t.logical_type().as_ref())
 }
 

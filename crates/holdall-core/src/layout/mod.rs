@@ -53,6 +53,8 @@ pub fn is_parameter(layout: &Layout, key: &str) -> bool {
         Layout::Strided => key == strided::STRIDES_KEY,
         Layout::SparseBlocks | Layout::SparseHybrid => sparse::tiles::PARAMETERS.contains(&key),
         Layout::Records | Layout::Blob => key == KIND_ATTRIBUTE,
+        // They describe the quantization.
+        Layout::QuantizedWeight => true,
         _ => false,
     }
 }

@@ -9,13 +9,15 @@ use std::sync::Arc;
 
 macro_rules! open_names {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }
-        $($(#[$wdoc:meta])* or $wide:ident($inner:ty) by $find:path)*) => {
+        $($(#[$wdoc:meta])* or $wide:ident($inner:ty) by $find:path;)*
+        $(not in files { $(#[$odoc:meta])* $own:ident = $own_text:literal })?) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum $name {
             $($(#[$vdoc])* $variant,)*
             $($(#[$wdoc])* $wide($inner),)*
+            $($(#[$odoc])* $own,)?
             /// A name that this version does not know; it is kept unchanged.
             Other(Arc<str>),
         }
@@ -26,6 +28,7 @@ macro_rules! open_names {
                 match self {
                     $($name::$variant => $text,)*
                     $($name::$wide(inner) => inner.layout,)*
+                    $($name::$own => $own_text,)?
                     $name::Other(text) => text,
                 }
             }
@@ -81,9 +84,13 @@ open_names! {
         Strided = "strided",
     }
     /// ggml's blocks of this type: one component, `data`: `gguf.q4_k`.
-    or Blocks(&'static BlockType) by BlockType::by_layout
+    or Blocks(&'static BlockType) by BlockType::by_layout;
     /// Byte planes of floats of this type: `p0`, `p1`, …, one for each byte of an element: `planes.bf16`.
-    or Planes(&'static PlaneType) by PlaneType::by_layout
+    or Planes(&'static PlaneType) by PlaneType::by_layout;
+    not in files {
+        /// A weight that its file stores as several tensors: each of them is a component.
+        QuantizedWeight = "quantized_weight"
+    }
 }
 
 open_names! {
@@ -131,13 +138,14 @@ impl Layout {
             Layout::Records => &[Role::Data],
             Layout::Blob => &[Role::Entries, Role::BlobData],
             // A tensor that lacks planes is kept, and an error of its view.
-            Layout::Planes(_) | Layout::Other(_) => &[],
+            Layout::Planes(_) | Layout::QuantizedWeight | Layout::Other(_) => &[],
         }
     }
 
-    /// Returns `true` if the elements are computed from the stored values, as `f32`: groups and blocks.
+    /// Returns `true` if the elements are computed from the stored values, as `f32`: groups, blocks and quantized
+    /// weights.
     pub fn is_computed(&self) -> bool {
-        matches!(self, Layout::QuantizedGroup | Layout::Blocks(_))
+        matches!(self, Layout::QuantizedGroup | Layout::QuantizedWeight | Layout::Blocks(_))
     }
 }
 

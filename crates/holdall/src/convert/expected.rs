@@ -74,7 +74,7 @@ impl Convert {
         if let Some(given) = &self.attributes {
             return given.clone();
         }
-        let mut attributes = match self.select.is_all() {
+        let mut attributes = match self.select.is_all() && !file.has_dequantized_weights() {
             true => file.attributes().clone(),
             false => {
                 let all = file.attributes().iter();
@@ -91,9 +91,12 @@ impl Convert {
         attributes
     }
 
-    /// Returns `true` if a file attribute is kept. In formats whose attributes are values next to the tensors,
+    /// Returns `true` if a file attribute is kept: not if it describes quantized weights that become dense. In formats whose attributes are values next to the tensors,
     /// only selected ones are kept.
     fn keeps_attribute(&self, file: &File, key: &str) -> bool {
+        if self.attributes.is_none() && file.is_about_quantization(key) {
+            return false;
+        }
         if self.select.is_all() || self.attributes.is_some() {
             return true;
         }

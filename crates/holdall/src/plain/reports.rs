@@ -3,9 +3,10 @@
 use super::{Plain, ToPlain};
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 use crate::archive::{ArchiveContents, ArchiveEntry};
-use crate::convert::Overflowed;
+use crate::convert::{DequantizedWeight, Overflowed};
 use crate::diff::{AttributeDiff, ComponentDiff, DifferingElement, TensorDiff, ValueDiff};
 use crate::fields;
+use crate::quantized::QuantizedWeight;
 use crate::records::{BuildReport, MigrationPlan, PlanStep};
 #[cfg(feature = "pytorch")]
 use crate::scan::{Import, Pickle, ScanReport};
@@ -148,8 +149,34 @@ impl ToPlain for ConvertReport {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self =>
             tensors, shared, decoded_len, source_len, target_len, left_behind, warnings, cast, overflowed,
-            overflows, reformed, files,
+            overflows, reformed, dequantized, files,
         )
+    }
+}
+
+impl ToPlain for DequantizedWeight {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => name, kind, applied: Plain::list(&self.applied), dropped: Plain::list(&self.dropped))
+    }
+}
+
+impl ToPlain for QuantizedWeight {
+    fn to_plain(&self) -> Plain<'_> {
+        let parameters = self.parameters().iter().map(|(name, value)| (*name, value.as_str()));
+        let components = self.components().iter().map(|c| (c.role, c.tensor.as_str()));
+        let fields = fields! {
+            name: self.name(),
+            kind: self.kind().as_str(),
+            writer: self.kind().writer(),
+            shape: self.shape(),
+            parameters: Plain::map(parameters),
+            components: Plain::map(components),
+            not_applied: Plain::list(self.not_applied()),
+        };
+        match self.fault() {
+            Some(fault) => fields.and(fields!(fault: fault)),
+            None => fields,
+        }
     }
 }
 

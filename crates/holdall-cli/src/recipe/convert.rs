@@ -1,0 +1,325 @@
+//! `holdall convert` of a model's folder to GGUF.
+
+use crate::convert::{ConvertArgs, Target, write_plan};
+use crate::exit::{ARGUMENTS, Failure, Status};
+use crate::input;
+use crate::output::as_json;
+use crate::output::text::{Size, count, printable, versioned};
+use crate::session::Session;
+use crate::writing;
+use clap::Args;
+use holdall::plain::ToPlain as _;
+use holdall::recipe::{self, ModelConvert, ModelConvertReport, ModelRestore, OutType, Recipe};
+use holdall::{EncodeOptions, File, TensorSpec, fields};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Options of `convert` for a model's folder.
+#[derive(Debug, Args)]
+pub(crate) struct ByRecipe {
+    /// For a folder of the Hugging Face hub that becomes GGUF: the type of the matrices, `auto`, `f32`, `f16`, `bf16`
+    /// or `q8_0` [default: auto, F16 or BF16 as in the folder]
+    #[arg(long, value_name = "TYPE", value_parser = outtype)]
+    outtype: Option<OutType>,
+
+    /// The recipe by which a folder of the Hugging Face hub becomes GGUF: a name, a TOML file, or `none` to write the
+    /// tensors as they are [default: the one for the architecture in config.json]
+    #[arg(long, value_name = "RECIPE")]
+    recipe: Option<String>,
+
+    /// With a recipe: the name of the model in the file [default: that of the folder]
+    #[arg(long, value_name = "NAME")]
+    model_name: Option<String>,
+
+    /// With a recipe: the name of the pre-tokenizer, such as `llama-bpe`, in place of the one that its rules have
+    #[arg(long, value_name = "NAME")]
+    pre_tokenizer: Option<String>,
+
+    /// With a recipe that is followed backwards: the config.json of the model [default: one that is made of the metadata]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// With a recipe: write no tokenizer
+    #[arg(long, conflicts_with = "pre_tokenizer")]
+    no_tokenizer: bool,
+}
+
+fn outtype(text: &str) -> Result<OutType, String> {
+    OutType::from_name(text).ok_or_else(|| {
+        let all: Vec<&str> = OutType::ALL.iter().map(|t| t.as_str()).collect();
+        format!("expected one of {}", all.join(", "))
+    })
+}
+
+impl ByRecipe {
+    /// Returns the first option that was given and that requires a recipe.
+    fn given(&self) -> Option<&'static str> {
+        let recipe = self.recipe.as_deref().filter(|name| *name != "none");
+        let given = [
+            ("--recipe", recipe.is_some()),
+            ("--outtype", self.outtype.is_some()),
+            ("--model-name", self.model_name.is_some()),
+            ("--pre-tokenizer", self.pre_tokenizer.is_some()),
+            ("--config", self.config.is_some()),
+            ("--no-tokenizer", self.no_tokenizer),
+        ];
+        given.iter().find(|(_, is)| *is).map(|(name, _)| *name)
+    }
+}
+
+/// Converts a model's folder to GGUF by a recipe. Returns `None` for any other conversion.
+pub(crate) fn convert(
+    session: &Session,
+    args: &ConvertArgs,
+    by: &ByRecipe,
+) -> Result<Option<Status>, Failure> {
+    let given = by.given();
+    if by.recipe.as_deref() == Some("none") && given.is_none() {
+        return Ok(None);
+    }
+    if by.recipe.is_some() && args.also.is_empty() && is_gguf(&args.input) {
+        return restore(session, args, by).map(Some);
+    }
+    let limits = session.global.limits();
+    let is_model = args.also.is_empty() && recipe::is_model(&args.input, &limits);
+    let target = args.target()?.filter(|(format, _)| format.id == "gguf");
+    let is_gguf = target.is_some();
+    let Some((format, version)) = target.filter(|_| is_model) else {
+        return match given {
+            None => {
+                let folder = args.input.parent().filter(|_| is_gguf && args.input.is_file());
+                let folder = folder.filter(|folder| recipe::is_model(folder, &limits));
+                if folder.is_some() {
+                    session.warn(
+                        "the tensors of the file are written as they are, which llama.cpp does not run; name the folder of the model to convert it by a recipe",
+                    );
+                }
+                Ok(None)
+            }
+            Some(option) => {
+                let message = format!(
+                    "`{option}` applies to a folder with a config.json that becomes a GGUF file"
+                );
+                Err(ARGUMENTS.broken(message).into())
+            }
+        };
+    };
+    if let Some(option) = args.not_for_recipes() {
+        let message = format!("`{option}` does not apply to a model that a recipe converts");
+        let hint = "`--recipe none` writes the tensors of the folder as they are; `--outtype` sets the type of the matrices";
+        return Err(ARGUMENTS.broken(message).with_hint(hint).into());
+    }
+    let mut encode = EncodeOptions::new();
+    encode.align = args.align;
+    encode.version = version;
+    let newest = || format.versions.first().map_or(String::new(), |v| (*v).to_owned());
+    let version = encode.version.clone().unwrap_or_else(newest);
+    let target = Target { format, version };
+    let write = args.writing.options(session.work("converting")).with_overwrite(args.force);
+    let mut options = ModelConvert::new(write.with_format(format).with_encode(encode))
+        .with_outtype(by.outtype.unwrap_or_default());
+    if let Some(name) = &by.recipe {
+        options = options.with_recipe(named(name, session)?);
+    }
+    if let Some(name) = &by.model_name {
+        options = options.with_name(name);
+    }
+    if let Some(name) = &by.pre_tokenizer {
+        options = options.with_pre_tokenizer(name);
+    }
+    if by.no_tokenizer {
+        options = options.without_tokenizer();
+    }
+    write_model(session, args, &target, &options).map(Some)
+}
+
+fn write_model(
+    session: &Session,
+    args: &ConvertArgs,
+    target: &Target,
+    options: &ModelConvert,
+) -> Result<Status, Failure> {
+    let to_stdout = args.output.as_os_str() == "-";
+    if to_stdout && !args.dry_run {
+        writing::check_stdout()?;
+    }
+    let out = match to_stdout {
+        true => None,
+        false => Some(writing::Output::begin(session, &args.output, args.force)?),
+    };
+    let file = input::open(session, &args.input)?;
+    let folder = args.input.as_path();
+    if args.dry_run {
+        let planned = recipe::plan_model(folder, &file, &args.output, options);
+        let (specs, report) = planned.map_err(advised)?;
+        match session.json() {
+            true => {
+                let text = report_json(&file, &args.output, target, &report, Some(&specs));
+                writeln!(session.out(), "{text}")?;
+            }
+            false => {
+                write_plan(session, &args.output, target, &specs, &report.convert)?;
+                tell(session, &report);
+            }
+        }
+        return Ok(Status::Fine);
+    }
+    let report = if to_stdout {
+        let to = &mut *session.out();
+        recipe::convert_model_to(folder, &file, to, options).map_err(advised)?.0
+    } else {
+        let path = out.as_ref().map_or(args.output.as_path(), writing::Output::path);
+        recipe::convert_model(folder, &file, path, options).map_err(advised)?
+    };
+    if let Some(out) = out {
+        out.publish()?;
+    }
+    if session.json() && !to_stdout {
+        let text = report_json(&file, &args.output, target, &report, None);
+        writeln!(session.out(), "{text}")?;
+        return Ok(Status::Fine);
+    }
+    session.note(format!(
+        "{}: {}, {}, {} → {}, recipe {}, {}",
+        printable(&args.output.display().to_string()),
+        versioned(target.format.name, &target.version),
+        count(report.convert.tensors, "tensor"),
+        Size(report.convert.source_len),
+        Size(report.convert.target_len),
+        printable(&report.recipe),
+        report.outtype.as_str(),
+    ));
+    tell(session, &report);
+    Ok(Status::Fine)
+}
+
+/// Returns `true` if the path names a GGUF file.
+fn is_gguf(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
+}
+
+/// Writes the model of a GGUF file as a folder, by a recipe that is followed backwards.
+fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Status, Failure> {
+    let refused =
+        |what: &str| -> Result<Status, Failure> { Err(ARGUMENTS.broken(what.to_owned()).into()) };
+    if by.no_tokenizer || by.pre_tokenizer.is_some() || by.model_name.is_some() {
+        return refused(
+            "a recipe that is followed backwards takes `--outtype` and `--config` only",
+        );
+    }
+    if by.outtype == Some(OutType::Q8_0) {
+        return refused("a folder of the Hugging Face hub has no blocks: use f32, f16 or bf16");
+    }
+    if args.output.extension().is_some() || args.output.as_os_str() == "-" {
+        return refused(
+            "a recipe that is followed backwards writes a folder: name it without an extension",
+        );
+    }
+    if let Some(option) = args.not_for_recipes() {
+        return refused(&format!("`{option}` does not apply to a model that a recipe converts"));
+    }
+    if args.dry_run {
+        return refused("a recipe that is followed backwards has no `--dry-run`");
+    }
+    let recipe = named(by.recipe.as_deref().unwrap_or_default(), session)?;
+    let write = args.writing.options(session.work("converting")).with_overwrite(args.force);
+    let mut options = ModelRestore::new(write, recipe).with_outtype(by.outtype.unwrap_or_default());
+    if let Some(path) = &by.config {
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| holdall::error::io(e, "reading").in_source(path.display()))?;
+        options = options.with_config(text);
+    }
+    let out = writing::Output::begin_folder(session, &args.output, args.force)?;
+    let file = input::open(session, &args.input)?;
+    let report = recipe::restore_model(&file, out.path(), &options)?;
+    out.publish()?;
+    if session.json() {
+        let head = fields! {
+            source: file.name(),
+            target: args.output.display().to_string(),
+            recipe: &report.recipe,
+            outtype: report.outtype.as_str(),
+        };
+        writeln!(session.out(), "{}", as_json(&head.and(report.convert.to_plain())))?;
+        return Ok(Status::Fine);
+    }
+    session.note(format!(
+        "{}: {}, {}, {} → {}, recipe {} backwards, {}",
+        printable(&args.output.display().to_string()),
+        count(report.convert.files.len() as u64, "file"),
+        count(report.convert.tensors, "tensor"),
+        Size(report.convert.source_len),
+        Size(report.convert.target_len),
+        printable(&report.recipe),
+        report.outtype.as_str(),
+    ));
+    tell(session, &report);
+    Ok(Status::Fine)
+}
+
+/// Prints warnings, and the content that the target lacks.
+fn tell(session: &Session, report: &ModelConvertReport) {
+    report.convert.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
+    writing::left_behind(session, &report.convert.left_behind);
+}
+
+/// Reads a recipe: a file, or one that is part of the program.
+pub(super) fn named(name: &str, session: &Session) -> Result<Recipe, Failure> {
+    let limits = session.global.limits();
+    let known = recipe::builtin().iter().find(|(own, _)| *own == name);
+    if let Some((_, text)) = known {
+        return Ok(Recipe::parse(text.as_bytes(), &limits)?);
+    }
+    let path = Path::new(name);
+    if path.extension().is_none() && !path.exists() {
+        let e = ARGUMENTS.broken(format!("no recipe is called `{name}`"));
+        let all = recipe::builtin().iter().map(|(name, _)| *name);
+        return Err(match holdall::nearest(name, all) {
+            Some(near) => e.with_remedy(holdall::Remedy::did_you_mean(near)),
+            None => {
+                e.with_hint("`holdall recipe list` lists them; a file is named with its extension")
+            }
+        }
+        .into());
+    }
+    let text = std::fs::read(path)
+        .map_err(|e| holdall::error::io(e, "reading").in_source(path.display()))?;
+    Ok(Recipe::parse(&text, &limits).map_err(|e| e.in_source(path.display()))?)
+}
+
+/// Adds what the command offers to errors of recipes.
+pub(super) fn advised(e: holdall::Error) -> holdall::Error {
+    match e.code() {
+        "recipe/unknown-architecture" => e.with_hint(
+            "`--recipe none` writes the tensors as they are, which llama.cpp does not run; `--recipe FILE` uses a recipe of your own",
+        ),
+        "recipe/left-over" => e.with_hint(
+            "a recipe that `extends` this one and has a rule for them, with `drop` and a reason, leaves tensors out: `--recipe FILE`",
+        ),
+        "tokenizer/pre-tokenizer" => e.with_hint("`--pre-tokenizer NAME` sets the name"),
+        "tokenizer/no-files" => e.with_hint("`--no-tokenizer` writes a file without one"),
+        _ => e,
+    }
+}
+
+fn report_json(
+    file: &File,
+    output: &Path,
+    target: &Target,
+    report: &ModelConvertReport,
+    plan: Option<&[TensorSpec]>,
+) -> String {
+    let head = fields! {
+        source: file.name(),
+        target: output.display().to_string(),
+        format: target.format.id,
+        version: &target.version,
+        recipe: &report.recipe,
+        outtype: report.outtype.as_str(),
+    };
+    let head = head.and(report.convert.to_plain());
+    match plan {
+        None => as_json(&head),
+        Some(specs) => as_json(&head.without("target_len").and(fields!(plan: specs))),
+    }
+}

@@ -1,0 +1,136 @@
+//! `convert` of models of the Hugging Face hub to GGUF and back, and `recipe`.
+
+use crate::command::holdall;
+use std::fs;
+use std::path::Path;
+
+fn model(case: &str) -> String {
+    format!("{}/../../corpus/recipes/{case}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn path(dir: &tempfile::TempDir, name: &str) -> String {
+    dir.path().join(name).to_str().unwrap().to_owned()
+}
+
+/// Copies the model of a case, with another text in its configuration.
+fn changed(dir: &tempfile::TempDir, case: &str, from: &str, to: &str) -> String {
+    let copy = path(dir, "changed");
+    fs::create_dir_all(&copy).unwrap();
+    for entry in fs::read_dir(model(case)).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), Path::new(&copy).join(entry.file_name())).unwrap();
+    }
+    let config = Path::new(&copy).join("config.json");
+    let text = fs::read_to_string(&config).unwrap();
+    assert!(text.contains(from), "{text}");
+    fs::write(config, text.replace(from, to)).unwrap();
+    copy
+}
+
+#[test]
+fn a_folder_becomes_a_file_and_a_folder_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gguf, back, source) = (path(&dir, "a.gguf"), path(&dir, "back"), model("mixtral"));
+    let report =
+        holdall(["convert", &source, &gguf, "--no-tokenizer", "--json"]).ends_with(0).json();
+    assert_eq!((&report["recipe"], &report["outtype"]), (&"mixtral".into(), &"bf16".into()));
+    assert_eq!(report["tensors"], 23);
+    let found = holdall(["inspect", "--json", &gguf]).ends_with(0).json();
+    assert_eq!(found["attributes"]["general.architecture"], "llama");
+    let plan = holdall(["recipe", "reverse", "mixtral", &gguf, "--json"]).ends_with(0).json();
+    assert_eq!(plan["tensors"], 41);
+    let ran = holdall(["recipe", "reverse", "gpt2", &gguf]).ends_with(4);
+    assert!(ran.err.contains("recipe/left-over"), "{}", ran.err);
+    holdall(["convert", &gguf, &back, "--recipe", "mixtral"]).ends_with(0);
+    holdall(["diff", &source, &back]).ends_with(0);
+    // Without the name of a recipe it is an ordinary conversion.
+    holdall(["convert", &gguf, &path(&dir, "plain.safetensors")]).ends_with(0);
+}
+
+#[test]
+fn a_plan_is_shown_without_writing() {
+    let dir = tempfile::tempdir().unwrap();
+    let gguf = path(&dir, "a.gguf");
+    let args = ["convert", &model("gpt2"), &gguf, "--no-tokenizer", "-n", "--outtype", "q8_0"];
+    let report = holdall([&args[..], &["--json"]].concat()).ends_with(0).json();
+    let plan = report["plan"].as_array().unwrap();
+    let of = |name: &str| plan.iter().find(|t| t["name"] == name).unwrap();
+    assert_eq!(of("blk.0.ffn_down.weight")["layout"], "gguf.q8_0");
+    assert_eq!(of("blk.0.ffn_up.weight")["components"]["data"]["dtype"], "f16");
+    holdall(args).ends_with(0);
+    assert!(!Path::new(&gguf).exists());
+}
+
+#[test]
+fn an_unknown_architecture_is_refused_and_plainly_converted_on_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = changed(&dir, "qwen2", "Qwen2ForCausalLM", "OtherForCausalLM");
+    let gguf = path(&dir, "a.gguf");
+    let ran = holdall(["convert", &folder, &gguf]).ends_with(4);
+    assert!(ran.err.contains("OtherForCausalLM"), "{}", ran.err);
+    assert!(ran.err.contains("--recipe none"), "{}", ran.err);
+    assert!(!Path::new(&gguf).exists());
+    holdall(["convert", &folder, &gguf, "--recipe", "none"]).ends_with(0);
+    let found = holdall(["inspect", "--json", &gguf]).ends_with(0).json();
+    assert!(found["tensors"].to_string().contains("model.embed_tokens.weight"));
+    // A recipe of the user's own.
+    let recipe = path(&dir, "other.toml");
+    let text = "recipe = 'other'\nextends = 'qwen2'\n[let]\narch = \"'other'\"\n";
+    fs::write(&recipe, text).unwrap();
+    let own = ["convert", &folder, &gguf, "--recipe", &recipe, "--no-tokenizer", "-f"];
+    let ran = holdall(own).ends_with(0);
+    assert!(ran.err.contains("recipe other"), "{}", ran.err);
+}
+
+#[test]
+fn a_file_of_a_model_alone_is_written_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = format!("{}/model.safetensors", model("qwen2"));
+    let ran = holdall(["convert", &file, &path(&dir, "a.gguf")]).ends_with(0);
+    assert!(ran.err.contains("name the folder"), "{}", ran.err);
+    let ran = holdall(["convert", &file, &path(&dir, "b.gguf"), "--recipe", "none"]).ends_with(0);
+    assert!(!ran.err.contains("name the folder"), "{}", ran.err);
+}
+
+#[test]
+fn options_that_do_not_apply_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gguf, source) = (path(&dir, "a.gguf"), model("qwen2"));
+    for option in [&["--quantize", "q8_0"][..], &["-s", "model.norm.weight"], &["--dense"]] {
+        let ran = holdall([&["convert", &source, &gguf], option].concat()).ends_with(2);
+        assert!(ran.err.contains("--recipe none"), "{}", ran.err);
+    }
+    for (to, option) in [
+        ("a.safetensors", &["--outtype", "f16"][..]),
+        ("a.gguf", &["--recipe", "quen2"]),
+        ("a.gguf", &["--outtype", "q4_0"]),
+    ] {
+        holdall([&["convert", &source, &path(&dir, to)], option].concat()).ends_with(2);
+    }
+    holdall(["convert", &source, &gguf, "--recipe", &path(&dir, "none.toml")]).ends_with(3);
+    assert!(fs::read_dir(dir.path()).unwrap().next().is_none());
+}
+
+#[test]
+fn recipes_are_listed_shown_and_checked() {
+    let all = holdall(["recipe", "list", "--json"]).ends_with(0).json();
+    let all = all.as_array().unwrap();
+    assert!(all.len() >= 30);
+    let of = |name: &str| all.iter().find(|recipe| recipe["name"] == name).unwrap();
+    assert_eq!(of("mixtral")["architectures"][0], "MixtralForCausalLM");
+    assert!(holdall(["recipe", "list"]).ends_with(0).out.contains("Llama, Mistral"));
+    let text = holdall(["recipe", "show", "qwen3"]).ends_with(0).out;
+    assert!(text.starts_with("recipe = \"qwen3\""), "{text}");
+    holdall(["recipe", "show", "quen3"]).ends_with(2);
+    holdall(["recipe", "check", "qwen3"]).ends_with(0);
+    let report =
+        holdall(["recipe", "check", "llama", &model("llama3-bpe"), "--json"]).ends_with(0).json();
+    assert_eq!(report["tensors"], 21);
+    let ran = holdall(["recipe", "check", "qwen2", &model("gpt2")]).ends_with(4);
+    assert!(ran.err.contains("recipe/left-over"), "{}", ran.err);
+    let dir = tempfile::tempdir().unwrap();
+    let file = path(&dir, "bad.toml");
+    fs::write(&file, "recipe = 'bad'\nrule = 1\n").unwrap();
+    let ran = holdall(["recipe", "check", &file]).ends_with(1);
+    assert!(ran.err.contains("line 2"), "{}", ran.err);
+}

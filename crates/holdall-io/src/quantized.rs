@@ -1,0 +1,299 @@
+//! Quantized weights of an open model: which of its tensors are together one weight, and their values.
+//!
+//! [`File::dequantized`] returns the model with each weight as one tensor, of the layout
+//! [`QuantizedWeight`](Layout::QuantizedWeight), whose components are the stored tensors. So everything that computes
+//! with tensors works with weights too, and reads their bytes with the same checks.
+
+use crate::file::{File, Tensor};
+use crate::load::LoadOptions;
+use crate::location::{Folder, Location, Site};
+use bytes::Bytes;
+use holdall_core::layout::Decoded;
+use holdall_core::model::IndexBuilder;
+use holdall_core::{Component, Error, Extent, Layout, Result, Role, Value};
+use holdall_models::quantized::{
+    Kind, QuantizationTexts, QuantizedWeight, StoredTensor, StoredTensors, TEXT, WeightValues,
+    find, may_be_quantized, small_tensors,
+};
+use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
+use std::sync::{Arc, OnceLock};
+
+/// The quantized weights of an index, by the positions of their tensors.
+pub(crate) type Weights = HashMap<usize, Arc<QuantizedWeight>>;
+
+/// The result of the search for quantized weights, which happens when it is first needed.
+#[derive(Default)]
+pub(crate) struct Quantized {
+    /// The weights of a file that [`File::dequantized`] returned.
+    own: Option<Weights>,
+    found: OnceLock<Result<Found>>,
+    dequantized: OnceLock<Result<File>>,
+}
+
+/// The weights of a model, and the index in them for the name of each stored tensor.
+struct Found {
+    weights: Vec<Arc<QuantizedWeight>>,
+    by_tensor: HashMap<String, usize>,
+}
+
+impl Quantized {
+    pub(crate) fn from_weights(weights: Weights) -> Quantized {
+        Quantized { own: Some(weights), ..Quantized::default() }
+    }
+}
+
+impl File {
+    /// Returns the quantized weights of the model: those that it stores as several tensors. The first call reads the
+    /// texts that describe the quantization, such as `config.json` in the folder of the model, and small tensors. A
+    /// weight with a missing or unknown companion is in the list, with its
+    /// [fault](holdall_models::quantized::QuantizedWeight::fault).
+    ///
+    /// # Errors
+    /// `quantized-weight/text` if a text is not JSON; Io.
+    pub fn quantized_weights(&self) -> Result<&[Arc<QuantizedWeight>]> {
+        Ok(&self.found_weights()?.weights)
+    }
+
+    /// Returns the quantized weight that the tensor called `name` is a component of.
+    ///
+    /// # Errors
+    /// As [`File::quantized_weights`].
+    pub fn quantized_weight_of(&self, name: &str) -> Result<Option<&Arc<QuantizedWeight>>> {
+        let found = self.found_weights()?;
+        Ok(found.by_tensor.get(name).and_then(|at| found.weights.get(*at)))
+    }
+
+    fn found_weights(&self) -> Result<&Found> {
+        let find = || {
+            let weights = self.find_weights()?;
+            let mut by_tensor = HashMap::new();
+            for (at, weight) in weights.iter().enumerate() {
+                for companion in weight.components() {
+                    by_tensor.insert(companion.tensor.clone(), at);
+                }
+            }
+            Ok(Found { weights, by_tensor })
+        };
+        self.quantized().found.get_or_init(find).as_ref().map_err(Clone::clone)
+    }
+
+    fn find_weights(&self) -> Result<Vec<Arc<QuantizedWeight>>> {
+        if self.quantized().own.is_some() {
+            return Ok(Vec::new());
+        }
+        let dense = self.index().tensors().filter_map(|tensor| {
+            let mut components = tensor.components();
+            let c = components.next().filter(|_| *tensor.layout() == Layout::Dense)?;
+            Some(StoredTensor {
+                name: tensor.name().to_owned(),
+                dtype: c.dtype,
+                logical_type: c.logical_type,
+                shape: tensor.shape().to_vec(),
+            })
+        });
+        let stored = StoredTensors::new(dense);
+        // So that ordinary models need no further requests.
+        if !may_be_quantized(&stored) {
+            return Ok(Vec::new());
+        }
+        let texts = self.quantization_texts()?;
+        let names = small_tensors(&stored);
+        let loaded = self.load(names.iter().copied(), &LoadOptions::new())?;
+        let mut small = holdall_collections::HashMap::default();
+        for tensor in loaded.iter() {
+            small.insert(tensor.info().name().to_owned(), tensor.bytes(&Role::Data)?.clone());
+        }
+        let found = find(&stored, &texts, &small).map_err(|e| e.in_source(self.name()))?;
+        let in_source = |weight: QuantizedWeight| Arc::new(weight);
+        Ok(found.into_iter().map(in_source).collect())
+    }
+
+    /// Reads the texts in the folder of the model.
+    fn quantization_texts(&self) -> Result<QuantizationTexts> {
+        let mut texts = QuantizationTexts {
+            metadata: self.attributes().clone(),
+            ..QuantizationTexts::default()
+        };
+        let first = self.files().first().map(|file| &file.location);
+        let Some(location) = first.filter(|location| !matches!(location, Location::Bytes(_)))
+        else {
+            return Ok(texts);
+        };
+        let folder = Site::new(self.options(), location)?.folder;
+        let read = |name: &str| self.read_text(&folder, name);
+        texts.config = read("config.json")?;
+        texts.quantize_config = match read("quantize_config.json")? {
+            Some(text) => Some(text),
+            None => read("quant_config.json")?,
+        };
+        texts.hf_quant_config = read("hf_quant_config.json")?;
+        texts.quanto_qmap = read("quanto_qmap.json")?;
+        Ok(texts)
+    }
+
+    /// Reads a text in a folder. Returns `None` if there is no such file.
+    fn read_text(&self, folder: &Folder, name: &str) -> Result<Option<String>> {
+        if folder.has(name) == Some(false) {
+            return Ok(None);
+        }
+        let found = match folder.find(self.options(), name, false) {
+            Ok(found) => found,
+            Err(e) if is_absent(&e) => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let (len, most) = (found.source.len(), self.limits().text_len);
+        if len > most {
+            let message = format!("the text has {len} bytes, at most {most}");
+            return Err(TEXT.broken(message).in_source(&found.name));
+        }
+        let bytes = found.source.read_range(0..len).map_err(|e| e.in_source(&found.name))?;
+        let text = std::str::from_utf8(&bytes);
+        let text = text.map_err(|_| TEXT.broken("the text is not UTF-8").in_source(&found.name))?;
+        Ok(Some(text.trim_start_matches('\u{feff}').to_owned()))
+    }
+
+    /// Returns the model with each quantized weight as one tensor under its own name, in place of the tensors that store
+    /// it: their elements are those that [`Tensor::to_dense`] computes. A weight with a fault is a tensor with this
+    /// fault. All other tensors are unchanged. A model without quantized weights is returned as it is.
+    ///
+    /// # Errors
+    /// As [`File::quantized_weights`].
+    pub fn dequantized(&self) -> Result<File> {
+        let weights = self.quantized_weights()?;
+        if weights.is_empty() {
+            return Ok(self.clone());
+        }
+        self.quantized().dequantized.get_or_init(|| self.with_weights_of(weights)).clone()
+    }
+
+    fn with_weights_of(&self, found: &[Arc<QuantizedWeight>]) -> Result<File> {
+        let index = self.index();
+        // By the first of their tensors, in place of which each weight is added.
+        let mut by_first: HashMap<usize, &Arc<QuantizedWeight>> = HashMap::new();
+        let mut consumed: HashSet<usize> = HashSet::new();
+        for weight in found {
+            let names = weight.components().iter().map(|companion| companion.tensor.as_str());
+            let all = names.chain(weight.not_applied().iter().map(String::as_str));
+            let positions: Vec<usize> = all.filter_map(|name| index.position(name)).collect();
+            if let Some(first) = positions.iter().min() {
+                by_first.insert(*first, weight);
+            }
+            consumed.extend(positions);
+        }
+        let mut builder = IndexBuilder::for_files(index.format(), index.version(), self.limits());
+        builder.absorb(index, |_| false)?;
+        builder.attributes(index.attributes().clone());
+        let mut weights = Weights::new();
+        let mut count = 0;
+        let names: HashSet<&str> = found.iter().map(|weight| weight.name()).collect();
+        let mut added: HashSet<&str> = HashSet::new();
+        for (position, tensor) in index.tensors().enumerate() {
+            if let Some(weight) = by_first.get(&position) {
+                // Two faults can concern one weight.
+                if added.insert(weight.name()) {
+                    self.add_weight(&mut builder, weight)?;
+                    weights.insert(count, (*weight).clone());
+                    count += 1;
+                }
+            }
+            if !consumed.contains(&position) && !names.contains(tensor.name()) {
+                builder.copy(tensor.name(), &tensor, index, |extent| extent)?;
+                count += 1;
+            }
+        }
+        let index = builder.finish().map_err(|e| e.in_source(self.name()))?;
+        Ok(self.with_weights(index, weights))
+    }
+
+    /// Returns `true` if [`File::dequantized`] returned the file, and it has quantized weights.
+    pub fn has_dequantized_weights(&self) -> bool {
+        self.quantized().own.is_some()
+    }
+
+    /// Returns `true` if an attribute of a file that [`File::dequantized`] returned only describes its quantized weights.
+    pub fn is_about_quantization(&self, key: &str) -> bool {
+        let Some(own) = &self.quantized().own else { return false };
+        let any = |is_right: fn(Kind) -> bool| own.values().any(|weight| is_right(weight.kind()));
+        match key {
+            "_quantization_metadata" => any(|kind| {
+                matches!(
+                    kind,
+                    Kind::ComfyFp8 | Kind::ComfyNvfp4 | Kind::ComfyMxfp8 | Kind::ComfyInt8
+                )
+            }),
+            "tensor_names" => any(|kind| kind == Kind::Torchao),
+            // torchao describes each tensor under its name.
+            name => {
+                let is_type =
+                    |value: &Value| value.as_text().is_some_and(|t| t.contains("\"_type\""));
+                self.attributes().get(name).is_some_and(is_type)
+                    && self.index().get(name).is_some()
+                    && any(|kind| kind == Kind::Torchao)
+            }
+        }
+    }
+
+    /// Adds a weight to an index, with the components of its tensors.
+    fn add_weight(&self, builder: &mut IndexBuilder, weight: &QuantizedWeight) -> Result<()> {
+        builder.tensor(weight.name(), weight.shape(), Layout::QuantizedWeight)?;
+        let text = |value: &str| Value::Text(value.to_owned());
+        let kind = [("kind".to_owned(), text(weight.kind().as_str()))];
+        let more = weight.parameters().iter();
+        let more = more.map(|(name, value)| ((*name).to_owned(), text(value)));
+        builder.tensor_attributes(kind.into_iter().chain(more).collect());
+        if let Some(e) = weight.fault() {
+            builder.fault(e.clone());
+        }
+        for companion in weight.components() {
+            let Some(tensor) = self.index().get(&companion.tensor) else { continue };
+            if let Some(e) = tensor.fault() {
+                builder.fault(e);
+                continue;
+            }
+            let Some(c) = tensor.component(&Role::Data) else { continue };
+            let stored = match c.stored.is_stated() {
+                true => builder.stated(stated(self, c.stored)),
+                false => c.stored,
+            };
+            builder.component(Component { role: Role::from_name(companion.role), stored, ..c })?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns bytes that the index of a file states.
+fn stated(file: &File, extent: Extent) -> &[u8] {
+    let range = extent.start as usize..extent.end as usize;
+    file.index().stated().get(range).unwrap_or_default()
+}
+
+/// Returns `true` if the error says that a file does not exist.
+fn is_absent(e: &Error) -> bool {
+    let is_io = e.io().is_some_and(|e| e.kind() == ErrorKind::NotFound);
+    is_io || e.kind() == holdall_core::ErrorKind::NotFound
+}
+
+impl Tensor {
+    /// Returns the quantized weight that the tensor is, in a file that [`File::dequantized`] returned.
+    pub fn quantized_weight(&self) -> Option<&Arc<QuantizedWeight>> {
+        self.file().quantized().own.as_ref()?.get(&self.position())
+    }
+
+    /// Returns the values of the quantized weight that the tensor is. `component` returns the bytes of a component.
+    pub(crate) fn weight_values(
+        &self,
+        component: impl Fn(&Role) -> Result<Bytes>,
+    ) -> Result<WeightValues> {
+        self.sound()?;
+        let weight = self.quantized_weight().ok_or_else(|| {
+            crate::error::WRONG_LAYOUT.broken("the tensor is not a quantized weight")
+        })?;
+        weight.values(|role| {
+            let role = Role::from_name(role);
+            let c = self.require(&role)?;
+            let bytes = component(&role)?;
+            Ok(Decoded { dtype: c.dtype, logical_type: c.logical_type, bytes })
+        })
+    }
+}

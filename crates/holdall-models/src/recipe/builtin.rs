@@ -1,0 +1,43 @@
+//! The recipes of this crate: a file in `recipes/` for each.
+
+use super::{Recipe, UNKNOWN};
+use crate::recipe::evaluate::member;
+use holdall_core::error::{Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::model::Value;
+
+/// Names and texts, sorted by name. The build script lists the folder.
+static BUILTIN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/recipes.rs"));
+
+/// Returns the names and texts of the recipes that are part of this crate, sorted by name.
+pub fn builtin() -> &'static [(&'static str, &'static str)] {
+    BUILTIN
+}
+
+/// Returns the recipe for models with this configuration.
+///
+/// # Errors
+/// Returns [`UNKNOWN`] if no recipe applies.
+pub fn find(config: &Value, limits: &Limits) -> Result<Recipe> {
+    for (_, text) in BUILTIN {
+        let recipe = Recipe::parse(text.as_bytes(), limits)?;
+        if recipe.applies(config) {
+            return Ok(recipe);
+        }
+    }
+    let named = match member(config, "architectures") {
+        Some(Value::Array(all)) => all.first(),
+        _ => None,
+    };
+    let (key, value) = match named {
+        Some(name) => ("architectures", Some(name)),
+        None => ("model_type", member(config, "model_type")),
+    };
+    let Some(value) = value else {
+        return Err(
+            UNKNOWN.broken("the configuration has neither `architectures` nor `model_type`")
+        );
+    };
+    let value = value.to_json();
+    Err(UNKNOWN.broken(format!("no recipe for models whose `{key}` is {}", value.shown())))
+}

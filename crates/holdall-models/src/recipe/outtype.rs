@@ -1,0 +1,122 @@
+//! The types in which tensors are written.
+
+use super::node::float;
+use bytes::Bytes;
+use half::f16;
+use holdall_core::error::Result;
+use holdall_core::layout::blocks::quantize;
+use holdall_core::layout::float::decode_f32;
+use holdall_core::layout::number::ElementType;
+use holdall_core::model::{BlockType, DType};
+
+/// The type in which the matrices of a model are written. Vectors, and the tensors that a recipe names, stay F32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OutType {
+    /// F16 if the first matrix of the source is F16, and BF16 otherwise.
+    #[default]
+    Auto,
+    /// 32-bit floats.
+    F32,
+    /// 16-bit floats.
+    F16,
+    /// Floats with the 8-bit exponent of F32 and 8 bits of precision.
+    Bf16,
+    /// Blocks of 32 numbers of 8 bits with a scale; F16 for rows that are not a multiple of 32.
+    Q8_0,
+}
+
+impl OutType {
+    /// All types.
+    pub const ALL: [OutType; 5] =
+        [OutType::Auto, OutType::F32, OutType::F16, OutType::Bf16, OutType::Q8_0];
+
+    /// Returns the name, such as `bf16`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            OutType::Auto => "auto",
+            OutType::F32 => "f32",
+            OutType::F16 => "f16",
+            OutType::Bf16 => "bf16",
+            OutType::Q8_0 => "q8_0",
+        }
+    }
+
+    /// Returns the type with this name.
+    pub fn from_name(name: &str) -> Option<OutType> {
+        OutType::ALL.into_iter().find(|t| t.as_str() == name)
+    }
+
+    /// Returns the number of the type as `general.file_type` of GGUF.
+    pub(super) const fn file_type(self) -> i128 {
+        match self {
+            OutType::F32 => 0,
+            OutType::F16 => 1,
+            OutType::Q8_0 => 7,
+            OutType::Bf16 | OutType::Auto => 32,
+        }
+    }
+}
+
+/// The form in which a tensor is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Elements of this float type.
+    Float(DType),
+    /// Blocks of this type.
+    Blocks(&'static BlockType),
+    /// The elements of the source.
+    AsItIs,
+}
+
+impl Form {
+    /// Returns the form of a matrix with rows of this length.
+    pub(super) fn of_matrix(outtype: OutType, row: u64) -> Form {
+        match outtype {
+            OutType::F32 => Form::Float(DType::F32),
+            OutType::F16 => Form::Float(DType::F16),
+            OutType::Bf16 | OutType::Auto => Form::Float(DType::Bf16),
+            OutType::Q8_0 => match BlockType::by_name("q8_0") {
+                Some(of) if row.is_multiple_of(of.elements) => Form::Blocks(of),
+                _ => Form::Float(DType::F16),
+            },
+        }
+    }
+
+    /// Converts elements to this form.
+    pub(super) fn encode(self, from: &ElementType, bytes: Vec<u8>) -> Result<Bytes> {
+        let to = match self {
+            Form::AsItIs => return Ok(bytes.into()),
+            Form::Float(to) if *from == float(to) => return Ok(bytes.into()),
+            Form::Float(to) => to,
+            Form::Blocks(_) => DType::F32,
+        };
+        let mut out = Vec::new();
+        let mut numbers = Vec::new();
+        decode_f32(from.dtype, from.logical_type.as_ref(), &bytes, |chunk| match (self, to) {
+            (Form::Blocks(_), _) => numbers.extend_from_slice(chunk),
+            (_, DType::F16) => {
+                chunk.iter().for_each(|x| out.extend_from_slice(&f16::from_f32(*x).to_le_bytes()));
+            }
+            (_, DType::Bf16) => {
+                chunk.iter().for_each(|x| out.extend_from_slice(&rounded_to_bf16(*x)));
+            }
+            _ => chunk.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
+        })?;
+        if let Form::Blocks(of) = self {
+            quantize(of, &numbers, &mut out)?;
+        }
+        Ok(out.into())
+    }
+}
+
+/// Rounds to nearest, ties to even. NaN becomes quiet, and keeps the upper bits of its payload.
+fn rounded_to_bf16(x: f32) -> [u8; 2] {
+    let bits = x.to_bits();
+    let rounded = match x.is_nan() {
+        true => bits | 0x0040_0000,
+        false => bits.wrapping_add(0x7fff).wrapping_add(bits >> 16 & 1),
+    };
+    let [_, _, low, high] = rounded.to_le_bytes();
+    [low, high]
+}

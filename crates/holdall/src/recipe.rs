@@ -1,0 +1,306 @@
+//! Converts a model from the tensors and files of one convention to those of another, by a recipe: a folder of the
+//! Hugging Face hub to a GGUF file that llama.cpp runs.
+//!
+//! [`restore_model`] follows a recipe backwards. [`convert_model`] finds the recipe by the folder's `config.json`, or uses the one that it is given. Every tensor of
+//! the folder is written, or named in [`ConvertReport::left_behind`].
+
+mod back;
+mod folder;
+mod source;
+
+pub use back::{ModelRestore, plan_restore, restore_model};
+pub use holdall_models::recipe::{OutType, Recipe, builtin, find};
+
+use crate::convert::ConvertReport;
+use folder::ModelTexts;
+use holdall_core::encode::Encode;
+use holdall_core::ledger::Expected;
+use holdall_core::model::{element_count, stored_size};
+use holdall_core::{ComponentSpec, DType, Layout, Result, Role, TensorSpec, Value};
+use holdall_formats::by_name;
+use holdall_io::items::{self, ComponentSource, CopyMode, Item, MadePieces, Sharing};
+use holdall_io::sink::{FileSink, Sink, StreamSink};
+use holdall_io::{File, WriteOptions, Writer, ledger};
+use holdall_models::recipe::{Form, Input, Plan};
+use holdall_models::tokenizer::{TokenizerMetadata, TokenizerOptions};
+use source::FileTensors;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Options of a conversion by a recipe.
+#[derive(Debug, Clone)]
+pub struct ModelConvert {
+    write: WriteOptions,
+    outtype: OutType,
+    recipe: Option<Recipe>,
+    name: Option<String>,
+    pre_tokenizer: Option<String>,
+    has_tokenizer: bool,
+}
+
+impl ModelConvert {
+    /// Creates options that find the recipe by the model's configuration, and choose the type of its matrices by those
+    /// of the source.
+    pub fn new(write: WriteOptions) -> ModelConvert {
+        ModelConvert {
+            write,
+            outtype: OutType::Auto,
+            recipe: None,
+            name: None,
+            pre_tokenizer: None,
+            has_tokenizer: true,
+        }
+    }
+
+    /// Sets the type of the matrices. Vectors, and the tensors that the recipe names, stay F32.
+    pub fn with_outtype(mut self, outtype: OutType) -> ModelConvert {
+        self.outtype = outtype;
+        self
+    }
+
+    /// Uses this recipe, whatever the configuration says.
+    pub fn with_recipe(mut self, recipe: Recipe) -> ModelConvert {
+        self.recipe = Some(recipe);
+        self
+    }
+
+    /// Sets the name of the model (`general.name`). By default, it is the name of the folder.
+    pub fn with_name(mut self, name: impl Into<String>) -> ModelConvert {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Uses this name of the pre-tokenizer (`tokenizer.ggml.pre`), and does not look at its rules.
+    pub fn with_pre_tokenizer(mut self, name: impl Into<String>) -> ModelConvert {
+        self.pre_tokenizer = Some(name.into());
+        self
+    }
+
+    /// Writes no tokenizer.
+    pub fn without_tokenizer(mut self) -> ModelConvert {
+        self.has_tokenizer = false;
+        self
+    }
+}
+
+/// The result of a conversion by a recipe.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ModelConvertReport {
+    /// The name of the recipe.
+    pub recipe: String,
+    /// The type of the matrices: never [`OutType::Auto`].
+    pub outtype: OutType,
+    /// The written tensors, and the content that the target lacks. [`ConvertReport::cast`] counts tensors whose elements changed their
+    /// type.
+    pub convert: ConvertReport,
+}
+
+/// Returns `true` if the path is a folder with a `config.json` that names the architecture of a model.
+pub fn is_model(path: impl AsRef<Path>, limits: &holdall_core::Limits) -> bool {
+    let path = path.as_ref();
+    path.is_dir() && ModelTexts::read(path, limits).is_ok_and(|texts| texts.names_architecture())
+}
+
+/// Writes the model in `folder`, whose tensors `file` has, to `path` as a GGUF file.
+///
+/// # Errors
+/// `recipe/unknown-architecture` if there is no recipe for the model; `recipe/left-over` if the recipe has no rule for
+/// a tensor; other rules of recipes, tokenizers and GGUF; Io. Nothing is written if there is an error.
+pub fn convert_model(
+    folder: &Path,
+    file: &File,
+    path: impl AsRef<Path>,
+    options: &ModelConvert,
+) -> Result<ModelConvertReport> {
+    let path = path.as_ref();
+    let prepared = prepare(folder, file, path, options)?;
+    let sink = FileSink::create(path, options.write.overwrite, options.write.durability)?;
+    run(file, sink, prepared).map(|(report, ())| report)
+}
+
+/// Writes the model in `folder` to the stream `to`, as [`convert_model`] does to a file.
+///
+/// # Errors
+/// The same as [`convert_model`]; bytes written before an error stay written.
+pub fn convert_model_to<W: Write>(
+    folder: &Path,
+    file: &File,
+    to: W,
+    options: &ModelConvert,
+) -> Result<(ModelConvertReport, W)> {
+    let prepared = prepare(folder, file, Path::new("-"), options)?;
+    run(file, StreamSink::new(to), prepared)
+}
+
+/// Runs all checks of [`convert_model`] without writing. Returns the tensors that it would write, in order, and the
+/// report.
+///
+/// # Errors
+/// The same as [`convert_model`], before anything is written.
+pub fn plan_model(
+    folder: &Path,
+    file: &File,
+    path: impl AsRef<Path>,
+    options: &ModelConvert,
+) -> Result<(Vec<TensorSpec>, ModelConvertReport)> {
+    let prepared = prepare(folder, file, path.as_ref(), options)?;
+    let specs = prepared.items.into_iter().map(|item| item.spec).collect();
+    Ok((specs, prepared.report))
+}
+
+struct Prepared {
+    items: Vec<Item>,
+    encoder: Box<dyn Encode>,
+    write: WriteOptions,
+    report: ModelConvertReport,
+    expected: Expected,
+}
+
+fn prepare(folder: &Path, file: &File, path: &Path, options: &ModelConvert) -> Result<Prepared> {
+    let in_folder = |e: holdall_core::Error| e.in_source(folder.display());
+    let limits = file.limits();
+    let texts = ModelTexts::read(folder, limits)?;
+    let recipe = match &options.recipe {
+        Some(recipe) => recipe.clone(),
+        None => find(&texts.config, limits).map_err(in_folder)?,
+    };
+    let mut left_behind = Vec::new();
+    let tokenizer = match options.has_tokenizer {
+        true => {
+            let mut own = TokenizerOptions::new();
+            if let Some(name) = &options.pre_tokenizer {
+                own = own.with_pre_tokenizer(name);
+            }
+            let files = folder::tokenizer_files(folder, limits)?;
+            let made = TokenizerMetadata::from_files(&files, &own, limits).map_err(in_folder)?;
+            left_behind.extend(made.omitted.iter().cloned());
+            Some(made)
+        }
+        false => None,
+    };
+    let tokens =
+        tokenizer.as_ref().and_then(|made| match made.attributes.get("tokenizer.ggml.tokens") {
+            Some(Value::Array(all)) => Some(all.len() as u64),
+            _ => None,
+        });
+    let name = match &options.name {
+        Some(name) => name.clone(),
+        None => folder::name(folder),
+    };
+    let source = Arc::new(FileTensors::new(&file.dequantized()?)?);
+    let files = texts.files(folder, recipe.files(), limits)?;
+    let input = Input {
+        config: &texts.config,
+        files: &files,
+        source,
+        outtype: options.outtype,
+        name: &name,
+        tokens,
+    };
+    let plan = recipe.plan(&input).map_err(in_folder)?;
+    let mut write = options.write.clone();
+    write.attributes = plan.metadata.clone();
+    if let Some(tokenizer) = &tokenizer {
+        tokenizer.add_to(&mut write.attributes);
+    }
+    if let Some(format) = by_name("gguf") {
+        write = write.with_format(format);
+    }
+    let encoder = write.encoder(write.format_for(path)?)?;
+    encoder.check_attributes(&write.attributes)?;
+    let mut report = ModelConvertReport {
+        recipe: recipe.name().to_owned(),
+        outtype: plan.outtype,
+        convert: ConvertReport::empty(file),
+    };
+    for weight in file.quantized_weights()? {
+        let names = weight.not_applied().iter();
+        left_behind.extend(names.map(|name| {
+            format!("tensor `{name}`: it does not change the values of `{}`", weight.name())
+        }));
+    }
+    let mut expected = Expected::new();
+    expected.leave_attributes();
+    // The name of the library that wrote the tensors.
+    expected.change_attribute("format");
+    for tensor in file.tensors() {
+        expected.tensor(tensor.name()).left_out = true;
+    }
+    left_behind.extend(
+        plan.left_out.iter().map(|left| format!("tensor `{}`: {}", left.name, left.reason)),
+    );
+    let warnings = plan.warnings.clone();
+    let items = items_of(plan, &mut report.convert);
+    for item in &items {
+        encoder.check_tensor(&item.spec)?;
+    }
+    report.convert.warnings = file.warnings().to_vec();
+    report.convert.warnings.extend(warnings);
+    report.convert.warnings.extend(items::warnings(&*encoder, items.iter().map(|item| &item.spec)));
+    report.convert.left_behind = left_behind;
+    let items = items::arrange(items, &*encoder, Sharing::Copy)?;
+    Ok(Prepared { items, encoder, write, report, expected })
+}
+
+/// Returns the tensors of a plan as items to write, and counts them in the report.
+fn items_of(plan: Plan, report: &mut ConvertReport) -> Vec<Item> {
+    let plan = Arc::new(plan);
+    let mut items = Vec::with_capacity(plan.outputs.len());
+    for (at, output) in plan.outputs.iter().enumerate() {
+        let shape = output.shape().to_vec();
+        let (dtype, layout) = match output.form {
+            Form::Float(dtype) => (dtype, Layout::Dense),
+            Form::Blocks(of) => (DType::U8, Layout::Blocks(of)),
+            Form::AsItIs => (output.element().dtype, Layout::Dense),
+        };
+        let len = match output.form {
+            Form::Blocks(of) => of.stored_len(&shape),
+            _ => {
+                let count = element_count(&shape).unwrap_or(u64::MAX);
+                stored_size(count, dtype, None).ok().flatten()
+            }
+        };
+        let is_cast = match output.form {
+            Form::Float(dtype) => output.element().dtype != dtype,
+            Form::Blocks(_) => true,
+            Form::AsItIs => false,
+        };
+        let mut spec = TensorSpec::dense(&output.name, dtype, shape.clone());
+        spec.layout = layout;
+        spec.components = vec![ComponentSpec::new(Role::Data, dtype, len.unwrap_or(u64::MAX))];
+        report.tensors += 1;
+        report.cast += u64::from(is_cast);
+        report.decoded_len = report.decoded_len.saturating_add(len.unwrap_or(0));
+        let plan = plan.clone();
+        let make = move || {
+            let output = &plan.outputs[at];
+            let name = output.name.clone();
+            let pieces = plan.pieces(output);
+            let pieces: MadePieces =
+                Box::new(pieces.map(move |piece| piece.map_err(|e| e.in_tensor(name.as_str()))));
+            Ok(pieces)
+        };
+        let feeds = vec![ComponentSource::Made(Box::new(make))];
+        items.push(Item { spec, feeds, keep: CopyMode::Nothing });
+    }
+    items
+}
+
+fn run<S: Sink>(
+    file: &File,
+    sink: S,
+    Prepared { items, encoder, write, mut report, expected }: Prepared,
+) -> Result<(ModelConvertReport, S::Done)> {
+    write.work.begin(report.convert.decoded_len);
+    let mut writer = Writer::new(sink, encoder, &write);
+    let specs: Vec<TensorSpec> = items.iter().map(|item| item.spec.clone()).collect();
+    writer.declare(&specs)?;
+    items::write(&mut writer, items, &write.work)?;
+    let finished = writer.close()?;
+    report.convert.left_behind.extend(ledger::close(file, finished.record(), &expected)?);
+    report.convert.target_len = finished.len();
+    let done = finished.publish()?;
+    Ok((report, done))
+}

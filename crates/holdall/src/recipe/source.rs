@@ -1,0 +1,71 @@
+//! The tensors of an open file, for recipes.
+
+use holdall_core::model::{Encoding, Layout, Role};
+use holdall_core::{Bytes, Result};
+use holdall_io::{Check, File, Tensor};
+use holdall_models::recipe::{SourceTensor, TensorSource};
+use std::ops::Range;
+use std::sync::Mutex;
+
+/// The tensors of a file. Raw ones are read range by range; others are decoded as a whole, and the last one is kept.
+pub(super) struct FileTensors {
+    described: Vec<SourceTensor>,
+    tensors: Vec<Tensor>,
+    kept: Mutex<Option<(usize, Bytes)>>,
+}
+
+impl FileTensors {
+    /// Creates the source of a file's tensors, and checks the digests of those that are read range by range.
+    ///
+    /// # Errors
+    /// The fault of a tensor; Integrity if a digest differs; Unsupported for tensors without elements.
+    pub(super) fn new(file: &File) -> Result<FileTensors> {
+        let (mut described, mut tensors) = (Vec::new(), Vec::new());
+        for tensor in file.tensors() {
+            holdall_io::items::check_is_here(&tensor)?;
+            tensor.sound()?;
+            let Some(element) = tensor.dense_type() else {
+                // The error says why.
+                tensor.check_dense()?;
+                continue;
+            };
+            if is_raw(&tensor) {
+                tensor.checked_with(Check::All).compare_all()?;
+            }
+            let (name, shape) = (tensor.name().to_owned(), tensor.shape().to_vec());
+            described.push(SourceTensor { name, shape, element });
+            tensors.push(tensor);
+        }
+        Ok(FileTensors { described, tensors, kept: Mutex::default() })
+    }
+}
+
+impl TensorSource for FileTensors {
+    fn tensors(&self) -> &[SourceTensor] {
+        &self.described
+    }
+
+    fn read(&self, at: usize, elements: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
+        let width = self.described[at].element.dtype.width();
+        let range = elements.start.saturating_mul(width)..elements.end.saturating_mul(width);
+        let tensor = &self.tensors[at];
+        if is_raw(tensor) {
+            out.extend_from_slice(&tensor.bytes_range(&Role::Data, range)?);
+            return Ok(());
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if kept.as_ref().is_none_or(|(own, _)| *own != at) {
+            *kept = None;
+            *kept = Some((at, tensor.to_dense()?.bytes().clone()));
+        }
+        if let Some((_, bytes)) = &*kept {
+            out.extend_from_slice(&bytes[range.start as usize..range.end as usize]);
+        }
+        Ok(())
+    }
+}
+
+fn is_raw(tensor: &Tensor) -> bool {
+    let is_raw = |c: &holdall_core::Component| c.encoding == Encoding::Raw;
+    *tensor.layout() == Layout::Dense && tensor.component(&Role::Data).is_some_and(|c| is_raw(&c))
+}
