@@ -8,7 +8,7 @@ use crate::memory::{BorrowedBuffer, Buffer};
 use crate::schemas::outline;
 use crate::work::run;
 use holdall::json::parse;
-use holdall::records::gather::{ColumnBytes, Gathered, RowSelection, Values};
+use holdall::records::gather::{ColumnBytes, Gathered, RowSelection, TextForm, Values};
 use holdall::records::{Iter, Record, RecordsAt, Sample};
 use holdall::schema::{Accessor, Kind, Schema};
 use holdall::{Limits, Records, Result, TensorRecords as _, Work};
@@ -326,21 +326,25 @@ impl NativeRecords {
         })
     }
 
-    /// Returns the members at these paths, each as a column; with `as_views` strings are views.
-    #[pyo3(signature = (paths, places, as_views=false))]
+    /// Returns the members at these paths, each as a column; with `as_views` strings are views. The
+    /// strings of the columns in `short` have ends of 32 bits.
+    #[pyo3(signature = (paths, places, as_views=false, short=Vec::new()))]
     fn gather(
         &self,
         py: Python<'_>,
         paths: Vec<String>,
         places: Picked,
         as_views: bool,
+        short: Vec<bool>,
     ) -> PyResult<Vec<NativeColumn>> {
         let records = self.get(py)?;
+        let form = |short| if short { TextForm::ShortEnds } else { TextForm::Ends };
+        let forms: Vec<TextForm> = short.into_iter().map(form).collect();
         let columns = run(py, self.bytes_of(py, places.len())?, |work| {
             let paths = paths.iter().map(|path| path.parse()).collect::<Result<Vec<_>>>()?;
             match as_views {
                 true => records.gather_views(&paths, &places.chosen(), &work),
-                false => records.gather(&paths, &places.chosen(), &work),
+                false => records.gather_as(&paths, &forms, &places.chosen(), &work),
             }
         })?;
         Ok(columns.into_iter().map(|column| NativeColumn(Mutex::new(Some(column)))).collect())

@@ -113,7 +113,9 @@ class Arrow:
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         as_views = self._as_views or (requested_schema is not None and _holdall.arrow_views(requested_schema))
         field, is_stored = self._restored(as_views)
-        batches = self._batches(as_views)
+        # Strings with ends of 32 bits need no conversion.
+        short = [of[0] in ("u", "z") for of in field[4]] if is_stored else []
+        batches = self._batches(as_views, short)
         if is_stored:
             return _holdall.arrow_stream(field, lambda: next(batches, None))
         pa = pyarrow()
@@ -136,7 +138,8 @@ class Arrow:
         if not any(isinstance(node, dict) and "arrow." in json.dumps(node) for *_, node in self._columns):
             return plain, True
         given = self._field(as_views, True)
-        if _has_form(plain, given):
+        as_texts = [of if of[0] == to[0] or to[0] not in _SHORT.get(of[0], "") else (to[0], *of[1:]) for of, to in zip(plain[4], given[4])]
+        if _has_form((*plain[:4], as_texts, plain[5]), given):
             return given, True
         return (given, False) if find_spec("pyarrow") is not None else (plain, True)
 
@@ -172,13 +175,13 @@ class Arrow:
         fields = [_field(types, at, name, not always, as_views, node if restores else None) for name, _, at, always, node in of]
         return "+s", "", 0, [], fields, []
 
-    def _batches(self, as_views: bool) -> Iterator[Elements]:
+    def _batches(self, as_views: bool, short: list[bool]) -> Iterator[Elements]:
         of, native = self._of, self._all._native
         paths = [path for _, path, *_ in self._columns]
         batch = self._batch or native.rows_in(_BYTES)
         for start in range(0, len(of), batch):
             part = of[start : start + batch]
-            yield len(part), 0, [None], native.gather(paths, part._picked(), as_views), []
+            yield len(part), 0, [None], native.gather(paths, part._picked(), as_views, short), []
 
 
 def polars(of: Records | Selection, paths: Sequence[str] = ()) -> Any:
@@ -364,6 +367,8 @@ def _has_form(plain: Field, given: Field) -> bool:
     return all(_has_form(a, b) for a, b in zip([*plain[4], *plain[5]], [*given[4], *given[5]]))
 
 
+#: Format strings of columns of strings with ends of 32 bits, by those with ends of 64 bits.
+_SHORT = {"U": "u", "Z": "z"}
 #: Format strings of times of day and durations of 64 bits.
 _COUNTS = ("ttu", "ttn", "tDs", "tDm", "tDu", "tDn")
 

@@ -34,6 +34,7 @@ pub(super) fn open(source: Source) -> Result<Batched> {
     };
     let mut of = Batches { source, decoder, messages };
     Ok(Batched {
+        table: None,
         schema: Some(schema),
         batches: batches(move || of.step()),
         mismatch: Mismatch::Refuse,

@@ -16,7 +16,7 @@ const LEAST: usize = 1 << 20;
 static KEPT: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
 
 /// Returns a buffer of `len` bytes with unspecified content.
-pub(super) fn take(len: usize) -> Result<Buffer> {
+pub(crate) fn take(len: usize) -> Result<Buffer> {
     let mut found = None;
     if len >= LEAST
         && let Ok(mut kept) = KEPT.try_lock()
@@ -29,7 +29,7 @@ pub(super) fn take(len: usize) -> Result<Buffer> {
 
 /// Converts memory to shared, immutable bytes. When the last reference is dropped, the memory is kept for later
 /// columns.
-pub(super) fn lend(memory: Buffer) -> Bytes {
+pub(crate) fn lend(memory: Buffer) -> Bytes {
     match memory.as_ref().len() {
         LEAST..=MOST => Bytes::from_owner(Lent(Some(memory))),
         _ => memory.freeze(),
