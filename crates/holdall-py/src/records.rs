@@ -492,7 +492,7 @@ impl NativeColumn {
             _ => return Err(PyValueError::new_err("a column of other values than numbers")),
         };
         let data = match data {
-            ColumnBytes::Own(memory) => Buffer::writable(memory),
+            ColumnBytes::Own(memory) => Buffer::of_column(memory.into()),
             ColumnBytes::Shared(bytes) => Buffer::frozen(bytes),
         };
         Ok((data, there.map(Buffer::frozen)))

@@ -13,7 +13,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The number of rows of a batch.
 const ROWS: usize = 1 << 16;
@@ -22,13 +22,13 @@ const MOST_MEMBERS: usize = 1000;
 /// The greatest integer up to which every integer is a float.
 const EXACT: u64 = 1 << 53;
 
-/// Columns in memory, until they are taken.
+/// Columns in memory.
 #[pyclass(frozen, name = "Columns", module = "holdall._holdall")]
-pub(crate) struct NativeColumns(Mutex<Vec<RecordBatch>>);
+pub(crate) struct NativeColumns(Vec<RecordBatch>);
 
 impl NativeColumns {
-    pub(crate) fn take(&self) -> Vec<RecordBatch> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn batches(&self) -> Vec<RecordBatch> {
+        self.0.clone()
     }
 }
 
@@ -143,9 +143,9 @@ fn add_row<'py>(
     }
     for (at, value) in others {
         let Some(nanos) = times.nanos(&value)? else { return Ok(false) };
-        match columns.get_mut(at) {
-            Some(column) if column.add_time(nanos, number) => {}
-            _ => return Ok(false),
+        let Some(column) = columns.get_mut(at) else { return Ok(false) };
+        if !column.add_time(nanos, number) {
+            return Ok(false);
         }
     }
     Ok(true)
@@ -337,7 +337,7 @@ fn batches(columns: Vec<Column<'_>>, lens: &[usize]) -> Option<(Vec<Head>, Nativ
         let arrays = all.iter_mut().map(Iterator::next).collect::<Option<_>>()?;
         batches.push(RecordBatch::try_new(schema.clone(), arrays).ok()?);
     }
-    Some((heads, NativeColumns(Mutex::new(batches))))
+    Some((heads, NativeColumns(batches)))
 }
 
 /// Returns integers as floats, if all of them are.

@@ -89,7 +89,7 @@ impl Source {
             "lines" => From::Lines(value.clone().unbind()),
             "columns" => From::Columns(value.clone().unbind(), false),
             "table" => From::Columns(value.clone().unbind(), true),
-            "batches" => From::Table(value.cast::<NativeColumns>()?.get().take()),
+            "batches" => From::Table(value.cast::<NativeColumns>()?.get().batches()),
             "rows" => From::Objects(Objects::new(value)?),
             _ => From::Path(value.extract()?),
         };

@@ -13,6 +13,8 @@ mod plan;
 pub(crate) mod reuse;
 mod views;
 
+pub use reuse::ColumnMemory;
+
 use crate::rules::OTHER_KIND;
 use crate::{Record, Records, placed};
 use bytes::Bytes;
