@@ -268,7 +268,8 @@ impl Times<'_, '_> {
         let py = value.py();
         if !value.get_type().is(&self.kind) {
             let found = self.class.call1((value,));
-            let Ok(found) = found.and_then(|f| f.extract::<(char, Bound<'_, PyAny>, Option<i64>)>())
+            let Ok(found) =
+                found.and_then(|f| f.extract::<(char, Bound<'_, PyAny>, Option<i64>)>())
             else {
                 return Ok(None);
             };

@@ -8,10 +8,10 @@ use super::window::Window;
 use crate::entries::{From, Mover};
 use crate::rules::OTHER_KIND;
 use crate::{HEAP, RECORDS, Record, Records, open};
-use holdall_core::error::Shown as _;
-use holdall_core::layout::records::SIZE;
 #[cfg(feature = "arrow")]
 use holdall_core::TensorSpec;
+use holdall_core::error::Shown as _;
+use holdall_core::layout::records::SIZE;
 use holdall_core::{DType, Error, Result};
 use holdall_io::Work;
 use holdall_schema::{Document, Encoder, Extent, Schema, SchemaLimits, TypeId, Vocabulary, normal};

@@ -1,13 +1,13 @@
 //! Writes the records of tables in memory straight to the file: their number and the length of their heap are known
 //! before the first record is made, so nothing is kept in temporary files.
 
+use super::Build;
 use super::dataset::DatasetWriter;
 use super::merge::THREADS;
-use super::Build;
+use crate::HEAP;
 use crate::arrow::table::Table;
 use crate::gather::reuse;
 use crate::rows::{FillOptions, Rows};
-use crate::HEAP;
 use bytes::Bytes;
 use holdall_core::{ComponentSpec, DType, Result, Role};
 use holdall_io::Work;

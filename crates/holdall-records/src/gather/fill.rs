@@ -133,7 +133,8 @@ impl Gatherer<'_> {
         };
         let total = seen.iter().fold(0u64, |sum, seen| sum.saturating_add(seen.len));
         if width == SHORT_END && i32::try_from(total).is_err() {
-            let message = format!("{total} bytes of texts do not fit a column with ends of 32 bits");
+            let message =
+                format!("{total} bytes of texts do not fit a column with ends of 32 bits");
             let hint = "take fewer records at a time";
             return Err(placed(ARROW.broken(message).with_hint(hint), self.records.tensor()).into());
         }
@@ -170,40 +171,47 @@ impl Gatherer<'_> {
             before += seen.len;
         }
         let is_wrong = AtomicBool::new(false);
-        work.for_each(jobs, Scratch::default, |scratch, (block, seen, before, ends, there, runs)| {
-            let runs = match runs {
-                Runs::There(runs) => runs,
-                Runs::Copied(runs) => {
-                    match (&seen.runs, records.0.heap.whole()) {
-                        (Some(ranges), Some(heap)) => copy_ranges(heap, ranges, runs),
-                        _ => copy_heap(records, slot, block, scratch, runs)?,
+        work.for_each(
+            jobs,
+            Scratch::default,
+            |scratch, (block, seen, before, ends, there, runs)| {
+                let runs = match runs {
+                    Runs::There(runs) => runs,
+                    Runs::Copied(runs) => {
+                        match (&seen.runs, records.0.heap.whole()) {
+                            (Some(ranges), Some(heap)) => copy_ranges(heap, ranges, runs),
+                            _ => copy_heap(records, slot, block, scratch, runs)?,
+                        }
+                        runs
                     }
-                    runs
+                };
+                let is_there =
+                    |at: usize| there.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 == 1);
+                let depth = records.limits().depth;
+                let is_right = match width {
+                    SHORT_END => {
+                        is_of(content, Some(runs), short_parts(runs, ends), is_there, depth)
+                    }
+                    _ => is_of(content, Some(runs), parts(runs, ends), is_there, depth),
+                };
+                if !is_right {
+                    is_wrong.store(true, Ordering::Relaxed);
                 }
-            };
-            let is_there = |at: usize| there.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 == 1);
-            let depth = records.limits().depth;
-            let is_right = match width {
-                SHORT_END => is_of(content, Some(runs), short_parts(runs, ends), is_there, depth),
-                _ => is_of(content, Some(runs), parts(runs, ends), is_there, depth),
-            };
-            if !is_right {
-                is_wrong.store(true, Ordering::Relaxed);
-            }
-            if width == SHORT_END {
-                // All bytes together are fewer than 2 GiB.
-                let before = before as u32;
+                if width == SHORT_END {
+                    // All bytes together are fewer than 2 GiB.
+                    let before = before as u32;
+                    for end in ends.as_chunks_mut().0 {
+                        *end = before.wrapping_add(u32::from_le_bytes(*end)).to_le_bytes();
+                    }
+                    return work.check();
+                }
                 for end in ends.as_chunks_mut().0 {
-                    *end = before.wrapping_add(u32::from_le_bytes(*end)).to_le_bytes();
+                    let end_of_all = before + u64::from_le_bytes(*end);
+                    *end = if stride == 1 { end_of_all } else { end_of_all / stride }.to_le_bytes();
                 }
-                return work.check();
-            }
-            for end in ends.as_chunks_mut().0 {
-                let end_of_all = before + u64::from_le_bytes(*end);
-                *end = if stride == 1 { end_of_all } else { end_of_all / stride }.to_le_bytes();
-            }
-            work.check()
-        })?;
+                work.check()
+            },
+        )?;
         match is_wrong.into_inner() {
             true => Err(Wrong::Bytes),
             false => Ok(data),

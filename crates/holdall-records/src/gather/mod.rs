@@ -300,7 +300,6 @@ struct Rows<'a> {
     stride: usize,
 }
 
-
 struct Gatherer<'g> {
     records: &'g Records,
     work: &'g Work,

@@ -360,7 +360,8 @@ fn slot(key: &[u8]) -> usize {
     first.iter_mut().zip(key).for_each(|(slot, byte)| *slot = *byte);
     let first = u64::from_le_bytes(first);
     let last = key.last_chunk().map_or(0, |last| u64::from_le_bytes(*last));
-    let mixed = (first ^ last.rotate_left(29) ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed =
+        (first ^ last.rotate_left(29) ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 56) as usize % RECENT
 }
 
