@@ -58,8 +58,25 @@ pub(super) struct Scratch {
     parts: Vec<u8>,
 }
 
+/// Number of records whose numbers are copied together: they stay in the cache that is nearest to the processor.
+const TILE: usize = 128;
+
+/// Copies the members that are numbers and that every record has. [`Scratch::gather`] only checks them.
+pub(super) fn copy_numbers(slots: &[Slot], block: Block<'_>, outs: &mut [Out<'_>]) {
+    for first in (0..block.count).step_by(TILE) {
+        let count = TILE.min(block.count - first);
+        let bytes = block.bytes.get(first * block.stride..).unwrap_or_default();
+        let tile = Block { bytes, count, stride: block.stride };
+        for (slot, out) in slots.iter().zip(outs.iter_mut()) {
+            let Some(width) = slot.plain_width() else { continue };
+            let out = out.values.get_mut(first * width..(first + count) * width);
+            copy(tile, slot.part.offset(), width, width, out.unwrap_or_default());
+        }
+    }
+}
+
 impl Scratch {
-    /// Gathers a member of each record.
+    /// Gathers a member of each record, unless [`copy_numbers`] copied it.
     pub(super) fn gather(
         &mut self,
         slot: &Slot,
@@ -78,8 +95,10 @@ impl Scratch {
         match &slot.job {
             Job::There => {}
             Job::Numbers { size, width, most } => {
-                copy(block, slot.part.offset(), *size, *width, out.values);
-                clear(out.values, *width, there);
+                if slot.plain_width().is_none() {
+                    copy(block, slot.part.offset(), *size, *width, out.values);
+                    clear(out.values, *width, there);
+                }
                 seen.is_wrong |= most.is_some_and(|most| !is_below(out.values, *width, most));
             }
             Job::Bits => {
@@ -282,14 +301,15 @@ fn resized(bytes: &mut Vec<u8>, len: usize) {
 
 /// Copies `size` bytes of each record, from byte `start` on, to slots of `width` bytes.
 fn copy(block: Block<'_>, start: usize, size: usize, width: usize, out: &mut [u8]) {
-    let records = block.bytes.get(start..).unwrap_or_default().chunks(block.stride);
+    let records = block.bytes.get(start..).unwrap_or_default();
     match (size, width) {
-        (1, 1) => whole::<1>(records, out),
-        (2, 2) => whole::<2>(records, out),
-        (4, 4) => whole::<4>(records, out),
-        (8, 8) => whole::<8>(records, out),
-        (16, 16) => whole::<16>(records, out),
+        (1, 1) => whole::<1>(records, block.stride, out),
+        (2, 2) => whole::<2>(records, block.stride, out),
+        (4, 4) => whole::<4>(records, block.stride, out),
+        (8, 8) => whole::<8>(records, block.stride, out),
+        (16, 16) => whole::<16>(records, block.stride, out),
         _ => {
+            let records = records.chunks(block.stride);
             for (slot, record) in out.chunks_exact_mut(width.max(1)).zip(records) {
                 if let (Some(slot), Some(part)) = (slot.get_mut(..size), record.get(..size)) {
                     slot.copy_from_slice(part);
@@ -300,9 +320,12 @@ fn copy(block: Block<'_>, start: usize, size: usize, width: usize, out: &mut [u8
 }
 
 #[inline]
-fn whole<const N: usize>(records: std::slice::Chunks<'_, u8>, out: &mut [u8]) {
-    for (slot, record) in out.as_chunks_mut::<N>().0.iter_mut().zip(records) {
-        *slot = record.first_chunk().copied().unwrap_or([0; N]);
+fn whole<const N: usize>(records: &[u8], stride: usize, out: &mut [u8]) {
+    let mut at = 0usize;
+    for slot in out.as_chunks_mut::<N>().0 {
+        *slot = records.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N]);
+        // Past the end, nothing is found.
+        at = at.saturating_add(stride);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Gathers blocks on several threads, then the heap bytes that their entries refer to.
 
-use super::block::{Block, Heap, Out, Scratch, Seen, is_of};
+use super::block::{self, Block, Heap, Out, Scratch, Seen, is_of};
 use super::plan::{Job, SHORT_END, Slot};
 use super::views::{self, VIEW};
 use super::{ColumnBytes, Found, Gatherer, Rows, Wrong, reuse};
@@ -90,7 +90,8 @@ impl Gatherer<'_> {
             });
             (*block, outs.collect::<Vec<_>>(), seen.next().unwrap_or_default())
         });
-        work.for_each(jobs.collect(), Scratch::default, |scratch, (block, outs, seen)| {
+        work.for_each(jobs.collect(), Scratch::default, |scratch, (block, mut outs, seen)| {
+            block::copy_numbers(slots, block, &mut outs);
             for ((slot, mut out), seen) in slots.iter().zip(outs).zip(seen) {
                 *seen = scratch.gather(slot, block, &heap, &mut out);
             }

@@ -167,6 +167,18 @@ impl<'s> Plan<'s> {
     }
 }
 
+impl Slot {
+    /// Returns the width of the numbers if they are copied as they are stored, and every record has them.
+    pub(super) fn plain_width(&self) -> Option<usize> {
+        match self.job {
+            Job::Numbers { size, width: width @ (1 | 2 | 4 | 8 | 16), .. } if size == width => {
+                self.part.is_always_present().then_some(width)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Job {
     /// Returns the bytes of `count` values.
     pub(super) fn len(&self, count: usize) -> usize {
