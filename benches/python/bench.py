@@ -277,7 +277,7 @@ def work(python, contestant, case, folder):
 
 def part_of_tables(results, rounds, python):
     """The part of the page about tables: medians, and the fastest round of each side."""
-    installed = versions({"holdall": python}, [("holdall", "holdall", "pyarrow", "pandas", "numpy")])
+    installed = versions({"holdall": python}, [("holdall", "pyarrow", "pandas", "numpy")])
     out = [
         TABLES,
         "Written by `benches/python/tables.py --write`. A million rows of ten columns: int64, int32, float64, float32, bool, two "

@@ -395,7 +395,7 @@ fn tables_in_memory_are_the_records_of_their_batches() {
     assert!(one == other.unwrap());
     assert_eq!(both_ways(&kind, &batches[1..2]).map(Result::unwrap), [[], []] as [Vec<_>; 2]);
 
-    // What is not valid is refused as it is batch by batch.
+    // Invalid values are refused as they are batch by batch.
     let refused = |column: &str, array: ArrayRef| {
         let n = Arc::new(arrays::Int32Array::from_iter_values(0..2)) as ArrayRef;
         let columns =

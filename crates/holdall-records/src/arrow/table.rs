@@ -25,7 +25,7 @@ const ROWS: usize = 1 << 16;
 pub(crate) struct Table {
     stride: usize,
     members: Vec<Target>,
-    parts: Vec<Part>,
+    parts: Vec<RowChunk>,
     /// The number of rows before each part, and that of all rows.
     starts: Vec<usize>,
     heap_len: u64,
@@ -54,7 +54,7 @@ enum Source {
 }
 
 /// Some rows of a table.
-struct Part {
+struct RowChunk {
     rows: usize,
     /// The column of each member.
     columns: Vec<Option<Column>>,
@@ -117,14 +117,14 @@ impl Table {
                     let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
                     Some(Column { array, nulls, base: 0, tags: Vec::new() })
                 };
-                parts.push(Part { rows, columns: chosen.iter().map(column).collect() });
+                parts.push(RowChunk { rows, columns: chosen.iter().map(column).collect() });
             }
         }
         let is_wrong = AtomicBool::new(false);
         work.for_each(
             parts.iter_mut().collect(),
             || (),
-            |(), part: &mut Part| {
+            |(), part: &mut RowChunk| {
                 if !part.is_sound(&members) {
                     is_wrong.store(true, Ordering::Relaxed);
                 }
@@ -141,7 +141,7 @@ impl Table {
         }
         starts.push(rows);
         let mut table = Table { stride, members, parts, starts, heap_len: 0 };
-        table.place();
+        table.assign_offsets();
         Ok(Some(table))
     }
 
@@ -156,7 +156,7 @@ impl Table {
     }
 
     /// Decides where the texts of each column are in the heap.
-    fn place(&mut self) {
+    fn assign_offsets(&mut self) {
         for at in 0..self.members.len() {
             if !matches!(self.members.get(at), Some(Target { source: Source::Texts, .. })) {
                 continue;
@@ -247,7 +247,7 @@ fn source(schema: &Schema, member: &Member, found: &DataType) -> Option<Source> 
     })
 }
 
-impl Part {
+impl RowChunk {
     /// Returns `true` if all values can be written. Prepares the tags of names.
     fn is_sound(&mut self, members: &[Target]) -> bool {
         members.iter().zip(&mut self.columns).all(|(target, column)| {
@@ -382,7 +382,7 @@ where
 
 /// Returns the bytes that a column of texts refers to, and the range of them that its texts take.
 fn texts(array: &ArrayRef) -> Option<(Range<usize>, Buffer)> {
-    fn of<T: ByteArrayType>(array: &ArrayRef) -> Option<(Range<usize>, Buffer)>
+    fn typed<T: ByteArrayType>(array: &ArrayRef) -> Option<(Range<usize>, Buffer)>
     where
         T::Offset: TryInto<usize>,
     {
@@ -390,10 +390,10 @@ fn texts(array: &ArrayRef) -> Option<(Range<usize>, Buffer)> {
         Some((range(array)?, array.values().clone()))
     }
     match array.data_type() {
-        DataType::Utf8 => of::<t::Utf8Type>(array),
-        DataType::LargeUtf8 => of::<t::LargeUtf8Type>(array),
-        DataType::Binary => of::<t::BinaryType>(array),
-        _ => of::<t::LargeBinaryType>(array),
+        DataType::Utf8 => typed::<t::Utf8Type>(array),
+        DataType::LargeUtf8 => typed::<t::LargeUtf8Type>(array),
+        DataType::Binary => typed::<t::BinaryType>(array),
+        _ => typed::<t::LargeBinaryType>(array),
     }
 }
 
