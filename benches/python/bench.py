@@ -110,24 +110,24 @@ CASES = {
         ["holdall, records", "pyarrow"],
         [("holdall, records", 1 / 0.9, ["pyarrow"])],
     ),
-    "build trades": (
+    "build table": (
         "The table in memory, as pyarrow has it, into a file, not synced; pyarrow writes Parquet without compression.",
         ["holdall, records", "pyarrow"],
         [("holdall, records", 0.5, ["pyarrow"])],
     ),
-    "arrow trades": (
+    "arrow table": (
         "All of it as an Arrow table in memory; pyarrow reads its file into memory and maps nothing.",
         ["holdall, records", "pyarrow"],
         [("holdall, records", 1.0, ["pyarrow"])],
     ),
-    "column trades": (
+    "column table": (
         "Open, and the sum of one column of numbers; pyarrow maps its file.",
-        ["holdall, records", "pyarrow"],
+        ["holdall, records", "pyarrow", "floor of records"],
         [("holdall, records", 1.2, ["pyarrow"])],
     ),
-    "text trades": (
+    "text table": (
         "Open, and the sum of the lengths of the texts as an Arrow column; pyarrow maps its file.",
-        ["holdall, records", "pyarrow"],
+        ["holdall, records", "pyarrow", "floor of records"],
         [("holdall, records", 1.0, ["pyarrow"])],
     ),
     "group trades": (
@@ -137,6 +137,26 @@ CASES = {
     ),
     "sort trades": (
         "Open, and the order of the records by a column of numbers.",
+        ["holdall, records", "pyarrow"],
+        [("holdall, records", 1.5, ["pyarrow"])],
+    ),
+    "pandas table": (
+        "The same table as a pandas frame; pyarrow maps its file.",
+        ["holdall, records", "pyarrow"],
+        [("holdall, records", 1.0, ["pyarrow"])],
+    ),
+    "rows table": (
+        "The table as a list of dicts in memory, into a file, not synced; pyarrow makes a table of them and writes Parquet.",
+        ["holdall, records", "pyarrow"],
+        [("holdall, records", 1.0, ["pyarrow"])],
+    ),
+    "group table": (
+        "Open, and the number of rows for each value of the text with 4 values.",
+        ["holdall, records", "pyarrow"],
+        [("holdall, records", 1.5, ["pyarrow"])],
+    ),
+    "sort table": (
+        "Open, and the order of the rows by a column of numbers.",
         ["holdall, records", "pyarrow"],
         [("holdall, records", 1.5, ["pyarrow"])],
     ),
@@ -151,6 +171,11 @@ CASES = {
         [("holdall, zstd", 0.25, ["ztensor 1.2.3, zstd"])],
     ),
 }
+
+#: The heading of the part of the page that `tables.py` writes.
+TABLES = "## Tables"
+#: The heading of the part that `shuffle.py` writes.
+SHUFFLED = "## Shuffled batches"
 
 #: What stands in the way of goals that are missed.
 NOTES = {
@@ -171,9 +196,13 @@ NOTES = {
         "reading is 6, shared by the cores."
     ),
     "polars trades": "an Arrow file is mapped as it is; of records each member is gathered, each text is checked and has 16 bytes written for it, and Polars makes a category of the enum.",
-    "build trades": "the rows go to nameless files until their number is known, and from there into the file: each byte is written twice.",
-    "column trades": "the values of a column lie a record apart: the whole of every record goes through the processor's caches for 8 bytes of it.",
-    "text trades": "as `column trades`; and each text is checked and copied, where an Arrow file is mapped as it is and believed.",
+    "column table": "the values of a column lie a record of 96 bytes apart: all cache lines of the records are fetched, 12 times the bytes of "
+    "the column, as the floor does it.",
+    "text table": "as `column table`: the entries of the texts are in the records. Each text is also checked to be UTF-8, where an Arrow file is "
+    "mapped as it is and believed.",
+    "pandas table": "as `column table`, for all columns: an Arrow file has them as pandas wants them. All bytes are also compared with "
+    "their digest.",
+    "group table": "as `text table`.",
     "parquet trades": "columns are made of the records first, as for `pandas trades`; what is left is pyarrow's, the same for both.",
 }
 
@@ -223,11 +252,33 @@ def main():
     print("\r\033[K", end="", file=sys.stderr)
     page = report(results, args.rounds, versions(pythons))
     if args.write:
-        # The section of `shuffle.py` stays.
-        _, heading, section = args.write.read_text().partition("\n## Shuffled batches") if args.write.exists() else [""] * 3
-        args.write.write_text(page + heading + section)
+        # The sections of `shuffle.py` and `tables.py` have runs of their own, and stay.
+        old = args.write.read_text() if args.write.exists() else ""
+        args.write.write_text("\n".join([page.rstrip("\n"), *("\n" + part for _, part in own_sections(old))]) + "\n")
     else:
         print(page)
+
+
+def own_sections(page):
+    """The heading and the text of each section of the page that another script writes, in their order."""
+    out, lines = [], page.splitlines()
+    for line in lines:
+        if line in (TABLES, SHUFFLED):
+            out.append((line, []))
+        elif out and line.startswith("## "):
+            break
+        if out:
+            out[-1][1].append(line)
+    return [(heading, "\n".join(text).rstrip("\n")) for heading, text in out]
+
+
+def with_section(page, heading, text):
+    """The page with this text in the place of the section with this heading, or at its end."""
+    sections = own_sections(page)
+    first = min((page.find("\n" + known) for known, _ in sections), default=-1)
+    rest = page if first < 0 else page[:first]
+    parts = {**dict(sections), heading: text.rstrip("\n")}
+    return "\n\n".join([rest.rstrip("\n"), *parts.values()]) + "\n"
 
 
 def environment(folder, packages):
@@ -248,7 +299,43 @@ def work(python, contestant, case, folder):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def versions(pythons):
+def part_of_tables(results, rounds, python):
+    """The part of the page about tables: medians, and the fastest round of each side."""
+    installed = versions({"holdall": python}, [("holdall", "pyarrow", "pandas", "numpy")])
+    out = [
+        TABLES,
+        "Written by `benches/python/tables.py --write`. A million rows of ten columns: int64, int32, float64, float32, bool, two "
+        "texts of about 12 characters, a text with 4 values, times, int16. Each side runs in a process of its own, round after "
+        "round in turns. Ratios are those of the medians, of the fastest rounds, and of the time that all threads together took of "
+        "a processor, which other programs disturb least; times are medians, with the fastest round in parentheses. The floor is NumPy on two threads: the column out of the records and no more.",
+        "",
+        f"{rounds} rounds, {platform.system()} {platform.release()}, {len(os.sched_getaffinity(0))} cores, Python "
+        f"{platform.python_version()}; {installed}.",
+        "",
+        "| case | | target | medians | fastest rounds | processor time | ours | pyarrow | floor | memory, ours | pyarrow |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for case, runs in results.items():
+        ours, peer = runs["holdall, records"], runs["pyarrow"]
+        most = CASES[case][2][0][1]
+        ratio, least = median(ours) / median(peer), fastest(ours) / fastest(peer)
+        busy = [statistics.median(run["processor"] for run in side) for side in (ours, peer)]
+        floor = runs.get("floor of records")
+        times = [f"{shown(median(of))} ({shown(fastest(of))})" if of else "" for of in (ours, peer, floor)]
+        memory = [f"{statistics.median(run['memory'] for run in side) / 1e6:,.0f} MB" for side in (ours, peer)]
+        columns = [case, CASES[case][0], f"≤ {most:.3g} ×", f"{ratio:.2f} ×", f"{least:.2f} ×", f"{busy[0] / busy[1]:.2f} ×", *times, *memory]
+        out.append("| " + " | ".join(columns) + " |")
+    notes = [f"- `{case}`: {NOTES[case]}" for case in results if case in NOTES]
+    if notes:
+        out += ["", "What stands in the way of those that are missed:", "", *notes]
+    return "\n".join(out) + "\n"
+
+
+def fastest(runs):
+    return min(run["seconds"] for run in runs)
+
+
+def versions(pythons, wanted=()):
     script = (
         "import importlib.metadata as m, sys; "
         "print(', '.join(f'{p} {m.version(p)}' for p in sys.argv[1:]))"
@@ -257,8 +344,9 @@ def versions(pythons):
     def of(name, *packages):
         return subprocess.run([pythons[name], "-c", script, *packages], check=True, stdout=subprocess.PIPE, text=True)
 
-    wanted = [("holdall", "holdall", "numpy"), ("safetensors", "safetensors"), ("ztensor12", "ztensor")]
-    wanted += [("ztensor21", "ztensor")] + [("torch", "torch")] * ("torch" in pythons)
+    if not wanted:
+        wanted = [("holdall", "holdall", "numpy"), ("safetensors", "safetensors"), ("ztensor12", "ztensor")]
+        wanted += [("ztensor21", "ztensor")] + [("torch", "torch")] * ("torch" in pythons)
     return ", ".join(of(*w).stdout.strip() for w in wanted)
 
 

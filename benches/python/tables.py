@@ -1,5 +1,12 @@
-"""Contestants of the cases about records: a million trades (numbers, times, an enum, a text of a few letters), and a million
-samples of 16 float32 and a label. See `cases.py`."""
+"""Contestants of the cases about records: a million trades (numbers, times, an enum, a text of a few letters), a million
+samples of 16 float32 and a label, and a table of a million rows and ten columns. See `cases.py`.
+
+    cargo xtask python --release
+    python3 benches/python/tables.py [--rounds N] [--dir DIR] [--only CASE,…] [--write FILE]
+
+measures only the cases of the table, round after round and side by side, each in a process of its own, prints them, and
+replaces the part of the page about them.
+"""
 
 import pathlib
 
@@ -31,6 +38,27 @@ def samples():
     return out
 
 
+def table():
+    import pyarrow as pa
+
+    rng = np.random.default_rng(5)
+    sides = ["alpha", "beta", "gamma", "delta"]
+    return pa.table(
+        {
+            "id": np.arange(COUNT, dtype=np.int64),
+            "count": rng.integers(0, 1000, COUNT).astype(np.int32),
+            "price": rng.random(COUNT),
+            "score": rng.random(COUNT).astype(np.float32),
+            "is_open": rng.random(COUNT) < 0.5,
+            "name": [f"name{n:08}" for n in rng.integers(0, 10**8, COUNT).tolist()],
+            "city": ["city-" + "abcdefghijklmno"[: 3 + n] for n in rng.integers(0, 13, COUNT).tolist()],
+            "side": [sides[n] for n in rng.integers(0, 4, COUNT).tolist()],
+            "at": (np.datetime64("2026-01-01", "us") + rng.integers(0, 10**12, COUNT).astype("m8[us]")).astype("M8[ns]"),
+            "level": rng.integers(-1000, 1000, COUNT).astype(np.int16),
+        }
+    )
+
+
 class Table:
     """A package, and how its users do each thing with records."""
 
@@ -48,8 +76,11 @@ class Table:
             path = pathlib.Path(self.path(what))
             if not path.exists():
                 part = path.with_name("part-" + path.name)
-                getattr(self, f"write_{what}")(str(part))
+                self.write_all(what, str(part))
                 part.rename(path)
+
+    def write_all(self, what, path):
+        getattr(self, f"write_{what}")(path)
 
     def pandas(self, what):
         return lambda: self.to_pandas(self.path(what))
@@ -62,8 +93,20 @@ class Table:
         return lambda: self.to_parquet(self.path(what), out)
 
 
+    def given(self, what):
+        """The table in memory, as pyarrow has it."""
+        return PyArrow(self.folder).copied(PyArrow(self.folder).path(what))
+
+    def rows(self, what):
+        rows = self.given(what).to_pylist()
+        for row in rows:
+            # pyarrow's times of nanoseconds are those of pandas.
+            row["at"] = row["at"].to_pydatetime()
+        out = str(self.folder / f"built{self.suffix}")
+        return lambda: self.write_rows(rows, out)
+
     def build(self, what):
-        table = PyArrow(self.folder).copied(PyArrow(self.folder).path(what))
+        table = self.given(what)
         out = str(self.folder / f"built{self.suffix}")
         return lambda: self.write_table(table, out)
 
@@ -85,7 +128,21 @@ class Table:
 
 class Holdall(Table):
     suffix = ".records.zt"
-    makes = ("trades", "samples")
+    makes = ("trades", "samples", "table")
+
+    def write_all(self, what, path):
+        if what == "table":
+            return self.write_table(self.given(what), path)
+        return super().write_all(what, path)
+
+    def records(self, file):
+        """The only dataset of a file."""
+        return file[next(iter(file))].records()
+
+    def write_rows(self, rows, out):
+        import holdall
+
+        holdall.build(out, rows, sync=False, overwrite=True)
 
     def write_trades(self, path):
         import holdall
@@ -107,7 +164,7 @@ class Holdall(Table):
         import holdall
 
         with holdall.open(path) as f:
-            return f["trades"].records().to_pandas()
+            return self.records(f).to_pandas()
 
     def write_table(self, table, out):
         import holdall
@@ -119,13 +176,13 @@ class Holdall(Table):
         import pyarrow as pa
 
         with holdall.open(path) as f:
-            return pa.table(f["trades"].records())
+            return pa.table(self.records(f))
 
     def sum_of(self, path, name):
         import holdall
 
         with holdall.open(path) as f:
-            return f["trades"].records().column(name).sum()
+            return self.records(f).column(name).sum()
 
     def text_len(self, path, name):
         import holdall
@@ -133,46 +190,61 @@ class Holdall(Table):
         import pyarrow.compute as pc
 
         with holdall.open(path) as f:
-            return pc.sum(pc.binary_length(pa.table(f["trades"].records().arrow(name))[name]))
+            return pc.sum(pc.binary_length(pa.table(self.records(f).arrow(name))[name]))
 
     def counts(self, path, name):
         import holdall
 
         with holdall.open(path) as f:
-            return f["trades"].records().groups(name)
+            return self.records(f).groups(name)
 
     def order(self, path, name):
         import holdall
 
         with holdall.open(path) as f:
-            return f["trades"].records().sort(name)
+            return self.records(f).sort(name)
 
     def to_polars(self, path):
         import holdall
 
         with holdall.open(path) as f:
-            return f["trades"].records().to_polars()
+            return self.records(f).to_polars()
 
     def to_parquet(self, path, out):
         import holdall
 
         with holdall.open(path) as f:
-            f["trades"].records().arrow().to_parquet(out, overwrite=True)
+            self.records(f).arrow().to_parquet(out, overwrite=True)
 
 
 class PyArrow(Table):
     """The same table in an Arrow IPC file, which is mapped."""
 
     suffix = ".arrow"
+    makes = ("trades", "table")
+
+    def write_all(self, what, path):
+        if what == "table":
+            return self.write_ipc(table(), path)
+        return super().write_all(what, path)
 
     def write_trades(self, path):
         import pyarrow as pa
 
         columns = trades()
         columns["side"] = pa.DictionaryArray.from_arrays(columns["side"], SIDES)
-        table = pa.table(columns)
+        self.write_ipc(pa.table(columns), path)
+
+    def write_ipc(self, table, path):
+        import pyarrow as pa
+
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as out:
             out.write_table(table, max_chunksize=1 << 16)
+
+    def write_rows(self, rows, out):
+        import pyarrow as pa
+
+        self.write_table(pa.Table.from_pylist(rows), out)
 
     def table(self, path):
         import pyarrow as pa
@@ -221,6 +293,47 @@ class PyArrow(Table):
         import pyarrow.parquet
 
         pyarrow.parquet.write_table(self.table(path), out)
+
+
+class Floor(Holdall):
+    """The least that must be done with records that lie one after the other: NumPy copies every eighth byte of them, or
+    the lengths of their texts, on two threads, and looks at every byte of the texts."""
+
+    def make(self):
+        pass
+
+    def copy(self, records, offset):
+        import threading
+
+        rows = records.numpy()
+        values = np.ndarray(len(rows), "<f8", rows, offset, (rows.itemsize,))
+        out = np.empty(len(rows))
+        half = len(rows) // 2
+        other = threading.Thread(target=np.copyto, args=(out[half:], values[half:]))
+        other.start()
+        np.copyto(out[:half], values[:half])
+        other.join()
+        return out
+
+    def offset(self, records, name):
+        return next(row.offset for row in records.members if row.path == name)
+
+    def sum_of(self, path, name):
+        import holdall
+
+        with holdall.open(path) as f:
+            records = self.records(f)
+            return self.copy(records, self.offset(records, name)).sum()
+
+    def text_len(self, path, name):
+        import holdall
+
+        with holdall.open(path) as f:
+            records = self.records(f)
+            lens = self.copy(records, self.offset(records, name) + 8).view("<u8")
+            total = int(lens.sum())
+            heap = np.frombuffer(records.tensor.components["blob_data"].bytes(), np.uint8)
+            return total, heap[:total].max()
 
 
 class HoldallTorch(Holdall):
@@ -301,7 +414,46 @@ def _some(loader):
 CONTESTANTS = {
     "holdall, records": Holdall,
     "pyarrow": PyArrow,
+    "floor of records": Floor,
     "holdall, torch": HoldallTorch,
     "datasets, torch": Datasets,
     "numpy, torch": Mapped,
 }
+
+
+def main():
+    import argparse
+    import sys
+
+    import bench
+
+    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args.add_argument("--rounds", type=int, default=9)
+    args.add_argument("--dir", type=pathlib.Path, default=pathlib.Path("target/bench-python"))
+    args.add_argument("--holdall", type=pathlib.Path, default=pathlib.Path("target/python-package/venv/bin/python"))
+    args.add_argument("--only", help="names of cases, with commas")
+    args.add_argument("--write", type=pathlib.Path, help="the page of which a part is replaced")
+    args = args.parse_args()
+    args.dir.mkdir(parents=True, exist_ok=True)
+    cases = args.only.split(",") if args.only else [case for case in bench.CASES if case.endswith(" table")]
+    for side in ("pyarrow", "holdall, records"):
+        bench.work(args.holdall, side, "make", args.dir)
+    results = {}
+    for case in cases:
+        sides = bench.CASES[case][1]
+        runs = {side: [] for side in sides}
+        for turn in range(args.rounds):
+            # None is always the first.
+            for side in sides if turn % 2 else reversed(sides):
+                print(f"\r{case}: {side}, {turn}/{args.rounds}\033[K", end="", file=sys.stderr)
+                runs[side].append(bench.json.loads(bench.work(args.holdall, side, case, args.dir)))
+        results[case] = runs
+    print("\r\033[K", end="", file=sys.stderr)
+    part = bench.part_of_tables(results, args.rounds, args.holdall)
+    if args.write:
+        args.write.write_text(bench.with_section(args.write.read_text(), bench.TABLES, part))
+    print(part)
+
+
+if __name__ == "__main__":
+    main()

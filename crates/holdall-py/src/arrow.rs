@@ -223,7 +223,9 @@ fn gathered(column: Gathered) -> PyResult<CArray> {
             lent.push(Some(data.freeze()));
             dictionary = Some(names(&e)?);
         }
-        Values::Runs(ends, bytes) => lent.extend([Some(ends), Some(bytes)]),
+        Values::Runs(ends, bytes) | Values::ShortRuns(ends, bytes) => {
+            lent.extend([Some(ends), Some(bytes)]);
+        }
         Values::Views(views, bytes) => {
             let lens = bytes.iter().flat_map(|bytes| (bytes.len() as u64).to_le_bytes());
             let lens = Bytes::from(lens.collect::<Vec<u8>>());

@@ -51,10 +51,10 @@ pub(crate) fn build<'py>(
                 (Some(schema), Some(source)) => {
                     let (next, dataset) = build.dataset_for(schema, path.as_deref())?;
                     build = next;
-                    let mut dataset = if dedup { dataset.with_dedup() } else { dataset };
-                    dataset.fill(source.rows(work.clone())?, &filling)?;
-                    records = Some((dataset.name().to_owned(), dataset.len()));
-                    build.add(dataset)?;
+                    let dataset = if dedup { dataset.with_dedup() } else { dataset };
+                    let name = dataset.name().to_owned();
+                    let count = build.add_rows(dataset, source.rows(work.clone())?, &filling)?;
+                    records = Some((name, count));
                 }
                 (Some(schema), None) => build = build.with_document(schema)?,
                 _ => {}

@@ -51,6 +51,7 @@ mod records;
 mod remedies;
 #[cfg(feature = "carton")]
 mod remote;
+mod row_columns;
 mod row_input;
 mod save;
 mod schemas;
@@ -132,6 +133,8 @@ mod _holdall {
     #[cfg(all(feature = "carton", feature = "stores"))]
     #[pymodule_export]
     use super::remote::NativeStaged;
+    #[pymodule_export]
+    use super::row_columns::{NativeColumns, row_columns};
     #[pymodule_export]
     use super::save::save;
     #[pymodule_export]

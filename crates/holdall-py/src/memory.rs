@@ -5,6 +5,7 @@
 use crate::errors::misuse;
 use bytes::Bytes;
 use holdall::Buffer as Memory;
+use holdall::records::gather::ColumnMemory;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -19,6 +20,8 @@ enum Owner {
     Frozen { _bytes: Bytes },
     /// Handed over to Python: Rust does not access its bytes again.
     Given { _memory: Memory },
+    /// The same, of memory that is used again for other columns.
+    Column { _memory: ColumnMemory },
 }
 
 /// Bytes at a fixed address.
@@ -60,6 +63,14 @@ impl Buffer {
         // The bytes do not move with `memory`, since they are on the heap or in a mapping.
         let (start, len) = (memory.as_mut().as_mut_ptr(), memory.as_mut().len());
         let owner = Owner::Given { _memory: memory };
+        Buffer(Arc::new(Block { _owner: owner, start, len, writable: true }))
+    }
+
+    /// Returns a column that Python may write to.
+    pub(crate) fn of_column(mut memory: ColumnMemory) -> Buffer {
+        // As above.
+        let (start, len) = (memory.as_mut().as_mut_ptr(), memory.as_mut().len());
+        let owner = Owner::Column { _memory: memory };
         Buffer(Arc::new(Block { _owner: owner, start, len, writable: true }))
     }
 

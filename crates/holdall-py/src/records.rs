@@ -8,7 +8,7 @@ use crate::memory::{BorrowedBuffer, Buffer};
 use crate::schemas::outline;
 use crate::work::run;
 use holdall::json::parse;
-use holdall::records::gather::{ColumnBytes, Gathered, RowSelection, Values};
+use holdall::records::gather::{ColumnBytes, Gathered, RowSelection, TextForm, Values};
 use holdall::records::{Iter, Record, RecordBytes, RecordsAt, Sample};
 use holdall::schema::{Accessor, Kind, Schema};
 use holdall::{Limits, Records, Result, TensorRecords as _, Work};
@@ -326,21 +326,25 @@ impl NativeRecords {
         })
     }
 
-    /// Returns the members at these paths, each as a column; with `as_views` strings are views.
-    #[pyo3(signature = (paths, indices, as_views=false))]
+    /// Returns the members at these paths, each as a column; with `as_views` strings are views. The
+    /// strings of the columns in `short` have ends of 32 bits.
+    #[pyo3(signature = (paths, indices, as_views=false, short=Vec::new()))]
     fn gather(
         &self,
         py: Python<'_>,
         paths: Vec<String>,
         indices: Picked,
         as_views: bool,
+        short: Vec<bool>,
     ) -> PyResult<Vec<NativeColumn>> {
         let records = self.get(py)?;
+        let form = |short| if short { TextForm::ShortEnds } else { TextForm::Ends };
+        let forms: Vec<TextForm> = short.into_iter().map(form).collect();
         let columns = run(py, self.bytes_of(py, indices.len())?, |work| {
             let paths = paths.iter().map(|path| path.parse()).collect::<Result<Vec<_>>>()?;
             match as_views {
                 true => records.gather_views(&paths, &indices.chosen(), &work),
-                false => records.gather(&paths, &indices.chosen(), &work),
+                false => records.gather_as(&paths, &forms, &indices.chosen(), &work),
             }
         })?;
         Ok(columns.into_iter().map(|column| NativeColumn(Mutex::new(Some(column)))).collect())
@@ -518,7 +522,7 @@ impl NativeColumn {
             _ => return Err(PyValueError::new_err("a column of other values than numbers")),
         };
         let data = match data {
-            ColumnBytes::Own(memory) => Buffer::writable(memory),
+            ColumnBytes::Own(memory) => Buffer::of_column(memory.into()),
             ColumnBytes::Shared(bytes) => Buffer::frozen(bytes),
         };
         Ok((data, there.map(Buffer::frozen)))

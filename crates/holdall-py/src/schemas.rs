@@ -3,8 +3,10 @@
 use crate::arrow::GivenBatches;
 use crate::errors::{Raise, misuse, raise};
 use crate::file::NativeFile;
+use crate::row_columns::NativeColumns;
 use crate::row_input::Objects;
 use crate::work::run_with;
+use arrow_array::RecordBatch;
 use holdall::diff::diff_schemas;
 use holdall::records::{
     self, CheckReport, FillOptions, FindingLocation, RecordForm, Rows, RowsOptions, SchemaOrFile,
@@ -62,7 +64,9 @@ pub(crate) struct Source {
 enum From {
     Path(PathBuf),
     Lines(Py<PyAny>),
-    Columns(Py<PyAny>),
+    /// Batches of columns, and whether all of them are in memory.
+    Columns(Py<PyAny>, bool),
+    Table(Vec<RecordBatch>),
     Objects(Objects),
 }
 
@@ -83,7 +87,9 @@ impl Source {
         };
         let from = match what.as_str() {
             "lines" => From::Lines(value.clone().unbind()),
-            "columns" => From::Columns(value.clone().unbind()),
+            "columns" => From::Columns(value.clone().unbind(), false),
+            "table" => From::Columns(value.clone().unbind(), true),
+            "batches" => From::Table(value.cast::<NativeColumns>()?.get().batches()),
             "rows" => From::Objects(Objects::new(value)?),
             _ => From::Path(value.extract()?),
         };
@@ -96,7 +102,7 @@ impl Source {
             From::Path(path) => {
                 self.form.is_none() && records::is_binary(path, &OpenOptions::new())
             }
-            From::Lines(_) | From::Columns(_) | From::Objects(_) => false,
+            From::Lines(_) | From::Columns(..) | From::Table(_) | From::Objects(_) => false,
         }
     }
 
@@ -111,7 +117,11 @@ impl Source {
                 let reader = Lines { next, chunk: io::Cursor::new(Vec::new()) };
                 options.with_form(RecordForm::Ndjson).read(reader, ROWS)
             }
-            From::Columns(next) => Ok(Rows::from_batches(GivenBatches::new(next), ROWS)),
+            From::Columns(next, false) => Ok(Rows::from_batches(GivenBatches::new(next), ROWS)),
+            From::Columns(next, true) => {
+                Ok(Rows::from_table(GivenBatches::new(next).collect::<holdall::Result<_>>()?, ROWS))
+            }
+            From::Table(batches) => Ok(Rows::from_table(batches, ROWS)),
             From::Objects(objects) => Ok(Rows::from_source(objects, ROWS)),
         }
     }

@@ -13,7 +13,7 @@ use holdall::records::arrow::arrow_array::{self as arrays, Array, ArrayRef, Reco
 use holdall::records::arrow::arrow_array::{RecordBatchReader, StringArray, UInt64Array};
 use holdall::records::arrow::arrow_schema::{DataType, Field, IntervalUnit, Schema, TimeUnit};
 use holdall::records::arrow::kind;
-use holdall::records::{Build, DatasetWriter};
+use holdall::records::{Build, DatasetWriter, FillOptions, Rows};
 use holdall::schema::{Content, Entry};
 use holdall::{
     Blob, DType, ErrorKind, File, Io, Limits, OpenOptions, Records, Result, TensorRecords as _,
@@ -330,6 +330,105 @@ fn columns_of_other_types_that_mean_the_same_are_taken() {
         values(&written(&days, |set| set.batch(&batch).map(drop)).unwrap()),
         [json!({}), json!({})]
     );
+}
+
+/// Returns the records of batches in memory and of the same batches one by one.
+fn both_ways(
+    kind: &serde_json::Value,
+    batches: &[RecordBatch],
+) -> [Result<Vec<serde_json::Value>>; 2] {
+    let ways: [fn(Vec<RecordBatch>) -> Rows; 2] = [
+        |batches| Rows::from_table(batches, "rows"),
+        |batches| Rows::from_batches(batches.into_iter().map(Ok), "rows"),
+    ];
+    ways.map(|rows| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("set.zt");
+        let mut build = Build::create(&path, &WriteOptions::new())?;
+        let set = build.dataset_of("set", kind)?;
+        let count = build.add_rows(set, rows(batches.to_vec()), &FillOptions::new())?;
+        build.finish()?;
+        let file = holdall::open(&path)?;
+        let records = file.tensor("set")?.records()?;
+        assert_eq!(records.len(), count);
+        Ok(values(&records))
+    })
+}
+
+#[test]
+fn tables_in_memory_are_the_records_of_their_batches() {
+    let kind = record(
+        json!({
+            "n": {"TypeDef:Int32": true},
+            "ok": {"TypeDef:Boolean": true},
+            "at": {"TypeDef:Timestamp": true},
+            "name": {"TypeDef:String": true},
+            "raw": {"TypeDef:Bytes": true},
+            "label": {"enum": ["cat", "dog"], "TypeDef:Enum": true},
+            "gone": {"TypeDef:String": true},
+        }),
+        &["n"],
+    );
+    let count = 70_000;
+    let every = |n: i32, text: &'static str| (n % 3 != 0).then_some(text);
+    let names = ["", "a", "größer", "a longer text"];
+    let name = |n: i32| every(n, names[n as usize % names.len()]);
+    let labels: arrays::DictionaryArray<Int8Type> =
+        (0..count).map(|n| every(n, if n % 2 == 0 { "dog" } else { "cat" })).collect();
+    let whole = table(vec![
+        ("n", Arc::new(arrays::Int32Array::from_iter_values(0..count))),
+        ("ok", Arc::new((0..count).map(|n| Some(n % 5 == 0)).collect::<arrays::BooleanArray>())),
+        ("name", Arc::new((0..count).map(name).collect::<StringArray>())),
+        ("raw", Arc::new((0..count).map(name).collect::<arrays::LargeBinaryArray>())),
+        ("at", Arc::new(arrays::TimestampMillisecondArray::from_iter_values((0..).take(70_000)))),
+        ("label", Arc::new(labels)),
+    ]);
+    // Bitmaps and texts begin within their buffers, and a piece of records has rows of two parts.
+    let batches = [whole.slice(3, 1000), whole.slice(0, 0), whole.slice(1, 69_000)];
+    let [one, other] = both_ways(&kind, &batches);
+    let one = one.unwrap();
+    assert_eq!(one.len(), 70_000);
+    assert_eq!(
+        one[1],
+        json!({"n": 4, "ok": false, "name": "", "raw": "", "at": "1970-01-01T00:00:00.004Z", "label": "dog"})
+    );
+    assert!(one == other.unwrap());
+    assert_eq!(both_ways(&kind, &batches[1..2]).map(Result::unwrap), [Vec::<u8>::new(), Vec::new()]);
+
+    // Invalid values are refused as they are batch by batch.
+    let refused = |column: &str, array: ArrayRef| {
+        let n = Arc::new(arrays::Int32Array::from_iter_values(0..2)) as ArrayRef;
+        let columns =
+            if column == "n" { vec![("n", array)] } else { vec![("n", n), (column, array)] };
+        let [one, other] = both_ways(&kind, &[table(columns)]).map(Result::unwrap_err);
+        assert_eq!((one.code(), one.message()), (other.code(), other.message()));
+        one.code()
+    };
+    let labels: arrays::DictionaryArray<Int8Type> = ["cat", "cow"].into_iter().collect();
+    assert_eq!(refused("label", Arc::new(labels)), "record/enum-value");
+    assert_eq!(
+        refused("n", Arc::new(arrays::Int32Array::from(vec![Some(1), None]))),
+        "record/missing-member"
+    );
+    assert_eq!(
+        refused("at", Arc::new(arrays::TimestampSecondArray::from(vec![0, i64::MAX]))),
+        "record/range"
+    );
+    assert_eq!(
+        refused("more", Arc::new(StringArray::from(vec!["a", "b"]))),
+        "record/unknown-member"
+    );
+    // Bytes for a text are converted row by row.
+    let bytes = arrays::BinaryArray::from_iter_values([b"\xff", b"a"]);
+    let converted = both_ways(
+        &kind,
+        &[table(vec![
+            ("n", Arc::new(arrays::Int32Array::from(vec![1, 2]))),
+            ("name", Arc::new(bytes)),
+        ])],
+    );
+    let [one, other] = converted.map(|made| made.map_err(|e| e.code()));
+    assert_eq!(one, other);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use crate::records_files::{self, dataset, made, open, sample, write};
 use bytes::Bytes;
 use holdall::records::RecordBytes;
-use holdall::records::gather::{Gathered, RowSelection, Values};
+use holdall::records::gather::{Gathered, RowSelection, TextForm, Values};
 use holdall::schema::{Entry, Path};
 use holdall::{DType, Error, Io, Records, TensorRecords as _, Work, WriteOptions};
 use serde_json::json;
@@ -38,6 +38,10 @@ fn gathered(records: &Records, chosen: &RowSelection<'_, '_>, threads: usize) ->
     let views = records.gather_views(&paths, chosen, &work).unwrap();
     assert!(matches!(views[6].values, Values::Views(..)));
     assert!(views.iter().map(rows).eq(found.iter().cloned()));
+    let short = [TextForm::ShortEnds; MEMBERS.len()];
+    let short = records.gather_as(&paths, &short, chosen, &work).unwrap();
+    assert!(matches!(short[6].values, Values::ShortRuns(..)));
+    assert!(short.iter().map(rows).eq(found.iter().cloned()));
     found
 }
 
@@ -60,6 +64,12 @@ fn rows(column: &Gathered) -> Vec<String> {
         }
         Values::Runs(to, bytes) => {
             let to = ends(to);
+            assert_eq!((to.len(), to[len]), (len + 1, bytes.len()));
+            to.windows(2).map(|w| String::from_utf8(bytes[w[0]..w[1]].to_vec()).unwrap()).collect()
+        }
+        Values::ShortRuns(to, bytes) => {
+            let to: Vec<usize> =
+                to.as_chunks().0.iter().map(|end| i32::from_le_bytes(*end) as usize).collect();
             assert_eq!((to.len(), to[len]), (len + 1, bytes.len()));
             to.windows(2).map(|w| String::from_utf8(bytes[w[0]..w[1]].to_vec()).unwrap()).collect()
         }

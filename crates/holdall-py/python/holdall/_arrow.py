@@ -112,12 +112,12 @@ class Arrow:
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         as_views = self._as_views or (requested_schema is not None and _holdall.arrow_views(requested_schema))
-        field, is_stored = self._restored(as_views)
-        batches = self._batches(as_views)
-        if is_stored:
+        field, other = self._restored(as_views)
+        batches = self._batches(as_views, [of[0] in ("u", "z") for of in (other or field)[4]])
+        if other is None:
             return _holdall.arrow_stream(field, lambda: next(batches, None))
         pa = pyarrow()
-        stream = _Stream(self._field(as_views), lambda: next(batches, None))
+        stream = _Stream(other, lambda: next(batches, None))
         schema = pa.schema(pa.field(_TypeForPyarrow(field)).type)
         nodes = [node for *_, node in self._columns]
 
@@ -129,16 +129,19 @@ class Arrow:
 
         return pa.RecordBatchReader.from_batches(schema, restore()).__arrow_c_stream__(requested_schema)
 
-    def _restored(self, as_views: bool) -> tuple[Field, bool]:
-        """Returns the type of the columns as they were given, and whether the stored values have its form. Values of
-        another form are converted by pyarrow; without it, the type is that of the stored values."""
+    def _restored(self, as_views: bool) -> tuple[Field, Field | None]:
+        """Returns the type of the columns as they were given, and that of the stored values if they have another form.
+        Values of another form are converted by pyarrow; without it, the type is that of the stored values."""
         plain = self._field(as_views)
         if not any(isinstance(node, dict) and "arrow." in json.dumps(node) for *_, node in self._columns):
-            return plain, True
+            return plain, None
         given = self._field(as_views, True)
-        if _has_form(plain, given):
-            return given, True
-        return (given, False) if find_spec("pyarrow") is not None else (plain, True)
+        # Strings can have ends of 32 bits from the beginning.
+        columns = [(to[0], *of[1:]) if _SHORT.get(of[0]) == to[0] else of for of, to in zip(plain[4], given[4])]
+        stored: Field = (*plain[:4], columns, plain[5])
+        if _has_form(stored, given):
+            return given, None
+        return (given, stored) if find_spec("pyarrow") is not None else (plain, None)
 
     def to_parquet(self, target: str | os.PathLike[str], *, overwrite: bool = False, **options: Any) -> None:
         """Writes the columns as a Parquet file by pyarrow, in row groups of about a million records or 64 MiB. The
@@ -172,13 +175,13 @@ class Arrow:
         fields = [_field(types, at, name, not always, as_views, node if restores else None) for name, _, at, always, node in of]
         return "+s", "", 0, [], fields, []
 
-    def _batches(self, as_views: bool) -> Iterator[Elements]:
+    def _batches(self, as_views: bool, short: list[bool]) -> Iterator[Elements]:
         of, native = self._of, self._all._native
         paths = [path for _, path, *_ in self._columns]
         batch = self._batch or native.rows_in(_BYTES)
         for start in range(0, len(of), batch):
             part = of[start : start + batch]
-            yield len(part), 0, [None], native.gather(paths, part._picked(), as_views), []
+            yield len(part), 0, [None], native.gather(paths, part._picked(), as_views, short), []
 
 
 def polars(of: Records | Selection, paths: Sequence[str] = ()) -> Any:
@@ -364,6 +367,8 @@ def _has_form(plain: Field, given: Field) -> bool:
     return all(_has_form(a, b) for a, b in zip([*plain[4], *plain[5]], [*given[4], *given[5]]))
 
 
+#: Format strings of columns of strings with ends of 32 bits, by those with ends of 64 bits.
+_SHORT = {"U": "u", "Z": "z"}
 #: Format strings of times of day and durations of 64 bits.
 _COUNTS = ("ttu", "ttn", "tDs", "tDm", "tDu", "tDn")
 

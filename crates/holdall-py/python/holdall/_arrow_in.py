@@ -75,6 +75,11 @@ def says_its_types(of: Any) -> bool:
     return found is not None and not hasattr(found, "read_next_batch")
 
 
+def is_in_memory(of: Any) -> bool:
+    """Returns whether it is a table of a library that has all its columns in memory."""
+    return type(of).__module__.split(".")[0] in ("pyarrow", "pandas", "polars") and says_its_types(of)
+
+
 def _form(path: str | os.PathLike[str]) -> Literal["parquet", "arrow"] | None:
     """Returns the format of the columnar file at a path; ``None`` for other files, or if the file does not exist."""
     if not os.path.isfile(path):

@@ -63,7 +63,7 @@ def build(
     progress: Progress = None,
 ) -> BuildReport:
     """Writes a file of records, and of a blob of runs or files, in bounded memory; needs disk space for twice the
-    data.
+    data, unless the records are a table in memory or a list of dicts.
 
     ::
 

@@ -7,10 +7,10 @@ from typing import Any, Callable, Iterable, Sequence, final
 from .errors import HoldallError
 
 __all__ = [
-    "Answers", "Arriving", "Blob", "Buffer", "Column", "Edit", "File", "Model", "Package", "Part", "PrivateMaps", "Records", "Server", "Staged", "Writer", "__version__", "another_handle", "append", "arrow_array",
+    "Answers", "Arriving", "Blob", "Buffer", "Column", "Columns", "Edit", "File", "Model", "Package", "Part", "PrivateMaps", "Records", "Server", "Staged", "Writer", "__version__", "another_handle", "append", "arrow_array",
     "arrow_schema", "arrow_stream", "arrow_views", "build", "command", "compact", "contents", "encode_records", "encode_runs", "fetch", "file_attribute", "formats", "limit_remedies", "model_folder",
     "noted", "pack",
-    "record_kind", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "scan",
+    "record_kind", "record_types", "remedies", "row_columns", "salvage", "sample", "sample_among", "save", "scan",
     "schema_check", "schema_code", "schema_diff", "schema_header", "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view",
     "shrink", "type_name",
 ]  # fmt: skip
@@ -344,11 +344,19 @@ class Records:
     def fill_cache(self, part: int, parts: int) -> None: ...
     def rows_at(self, indices: list[int]) -> Buffer: ...
     def rows_in(self, bytes: int) -> int: ...
-    def gather(self, paths: list[str], indices: Any, as_views: bool = False) -> list[Column]: ...
+    def gather(
+        self, paths: list[str], indices: Any, as_views: bool = False, short: list[bool] = []
+    ) -> list[Column]: ...
     def presence(self, path: str, indices: Any) -> Buffer | None: ...
     def ragged(self, path: str, indices: Any) -> tuple[Buffer, Buffer]: ...
 
 @final
+class Columns: ...
+
+def row_columns(
+    rows: list[Any], class_: Callable[[Any], tuple[str, Any, int | None]], zero: tuple[Any, Any]
+) -> tuple[list[tuple[str, str, bool]], Columns] | None: ...
+
 class Column:
     def numbers(self) -> tuple[Buffer, Buffer | None]: ...
 

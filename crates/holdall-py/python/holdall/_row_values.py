@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Callable
 
+from . import _holdall
 from ._arrays import numpy_dtype
 
-__all__ = ["json_text", "objects", "plain"]
+__all__ = ["columns_of_rows", "json_text", "objects", "plain"]
 
 #: The number of rows that are passed to the native half at a time.
 ROWS = 256
@@ -28,6 +29,21 @@ _NANOS_END = 1 << 63
 def objects(rows: Iterator[Any]) -> tuple[Callable[..., Any], ...]:
     """Returns the functions with which the native half reads these rows, in its order."""
     return (lambda: list(islice(rows, ROWS)), _classify, _text, _key, _block, json_text)
+
+
+#: Values of the types of columns, by the letters of the native half.
+_SAMPLES: dict[str, Any] = {"i": 0, "f": 0.5, "b": True, "s": "", "y": b"", "t": _NAIVE}
+
+
+def columns_of_rows(rows: Any) -> tuple[list[dict[str, Any]], _holdall.Columns] | None:
+    """Returns rows that have the schema of all rows, and the rows as columns; ``None`` if they are not a list of dicts
+    with values of one type for each key: numbers, strings, bytes and times."""
+    found = _holdall.row_columns(rows, _classify, (_NAIVE, _EPOCH)) if type(rows) is list else None
+    if found is None:
+        return None
+    heads, columns = found
+    every = {name: _SAMPLES[letter] for name, letter, _ in heads}
+    return [every, {name: every[name] for name, _, maybe in heads if not maybe}], columns
 
 
 def _classify(value: Any) -> tuple[str, Any, int | None]:

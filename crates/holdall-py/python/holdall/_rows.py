@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Callable, Literal
 from . import _holdall
 from ._arrays import dtype_name, numpy_dtype
 from ._arrow import pyarrow
-from ._arrow_in import batches_of, says_its_types, schema_of, table
+from ._arrow_in import batches_of, is_in_memory, says_its_types, schema_of, table
 from ._columns_in import batches_of_columns, columns_of_struct
 from ._file import File
 from ._records import Ragged
-from ._row_values import json_text, objects, plain
+from ._row_values import columns_of_rows, json_text, objects, plain
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,9 +43,11 @@ def rows(of: Rows, kind: Any = None) -> tuple[str, Any]:
     Raises:
         TypeError: ``of`` is neither a path nor an iterable.
     """
+    if isinstance(of, _holdall.Columns):
+        return "batches", of
     found = table(of)
     if found is not None:
-        return "columns", batches_of(found, kind)
+        return "table" if is_in_memory(of) else "columns", batches_of(found, kind)
     if isinstance(of, (str, os.PathLike)):
         return "path", os.fspath(of)
     struct = columns_of_struct(of)
@@ -106,7 +108,9 @@ def kind_of(
     else:
         if isinstance(records, Iterator):
             records = list(records)
-        source = rows_to_infer(records)
+        of_columns = None if members else columns_of_rows(records)
+        seen, records = (records, records) if of_columns is None else of_columns
+        source = rows_to_infer(seen)
         found = json.loads(_holdall.schema_infer(source, form, False, 0, None, list(members), None))
     return found, records, found
 

@@ -20,6 +20,7 @@ pub(crate) mod json;
 mod kind;
 mod meant;
 mod read;
+pub(crate) mod table;
 mod types;
 pub(crate) mod write;
 

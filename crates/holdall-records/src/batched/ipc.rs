@@ -34,6 +34,7 @@ pub(super) fn open(source: Source) -> Result<Batched> {
     };
     let mut reader = Batches { source, decoder, messages };
     Ok(Batched {
+        table: None,
         schema: Some(schema),
         batches: batches(move || reader.step()),
         mismatch: Mismatch::Refuse,

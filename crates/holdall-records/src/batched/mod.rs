@@ -37,6 +37,8 @@ pub(crate) struct Batched {
     /// The schema of the columns, if it is known before the first batch.
     schema: Option<SchemaRef>,
     batches: Box<dyn Iterator<Item = Result<RecordBatch>> + Send>,
+    /// All batches, if they are in memory. They are those of `batches`, too.
+    table: Option<Vec<RecordBatch>>,
     mismatch: Mismatch,
 }
 
@@ -55,7 +57,19 @@ impl Batched {
     pub(crate) fn from_batches(
         batches: impl Iterator<Item = Result<RecordBatch>> + Send + 'static,
     ) -> Batched {
-        Batched { schema: None, batches: Box::new(batches), mismatch: Mismatch::Convert }
+        let batches = Box::new(batches);
+        Batched { schema: None, batches, table: None, mismatch: Mismatch::Convert }
+    }
+
+    /// Returns the rows of batches in memory, like [`Batched::from_batches`].
+    pub(crate) fn from_table(batches: Vec<RecordBatch>) -> Batched {
+        let table = Some(batches.clone());
+        Batched { table, ..Batched::from_batches(batches.into_iter().map(Ok)) }
+    }
+
+    /// Returns all batches, if they are in memory.
+    pub(crate) fn table(&self) -> Option<&[RecordBatch]> {
+        self.table.as_deref()
     }
 
     /// Returns the schema of a row, if it is known before the first batch.

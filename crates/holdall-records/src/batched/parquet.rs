@@ -40,6 +40,7 @@ pub(super) fn open(source: Source) -> Result<Batched> {
     let schema = metadata.schema().clone();
     let mut groups = Groups { source, metadata, next: 0, current: None, stored: 0 };
     Ok(Batched {
+        table: None,
         schema: Some(schema),
         batches: batches(move || groups.step()),
         mismatch: Mismatch::Refuse,

@@ -8,6 +8,8 @@ use super::window::Window;
 use crate::entries::{From, Mover};
 use crate::rules::OTHER_KIND;
 use crate::{HEAP, RECORDS, Record, Records, open};
+#[cfg(feature = "arrow")]
+use holdall_core::TensorSpec;
 use holdall_core::error::Shown as _;
 use holdall_core::layout::records::SIZE;
 use holdall_core::{DType, Error, Result};
@@ -287,6 +289,14 @@ impl DatasetWriter {
                 Err(self.in_context(e))
             }
         }
+    }
+
+    /// Returns the description of a tensor of `count` of these records, without components. The dataset is no longer
+    /// to be added.
+    #[cfg(feature = "arrow")]
+    pub(super) fn into_spec(self, count: u64) -> TensorSpec {
+        self.pending.into_iter().for_each(PendingWriter::resolve);
+        super::spec(&self.name, RECORDS, count, self.kind_text)
     }
 
     pub(super) fn added(&mut self, count: u64) {

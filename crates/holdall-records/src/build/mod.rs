@@ -19,13 +19,15 @@ mod merge;
 mod migrate;
 mod pending;
 mod spool;
+#[cfg(feature = "arrow")]
+mod table;
 mod window;
 
 pub use blob::BlobWriter;
 pub use dataset::DatasetWriter;
 
 use super::rules::{NODE, WHICH_CONTENT};
-use super::{BLOB, RECORDS};
+use super::{BLOB, FillOptions, RECORDS, Rows};
 use holdall_core::ledger::{Record, TieRule};
 use holdall_core::{
     Attributes, ComponentSpec, DType, Encode, Layout, Limits, Remedy, Result, Role, TensorSpec,
@@ -306,6 +308,29 @@ impl Build {
     /// not support it, or an I/O error.
     pub fn add(&mut self, part: impl Into<FinishedTensor>) -> Result<()> {
         self.add_with(part, &Attributes::new())
+    }
+
+    /// Adds a dataset with a record for each row, as [`DatasetWriter::fill`] and [`Build::add`] do, and returns the
+    /// number of rows. Rows that are columns in memory ([`Rows::from_table`]) are not copied to temporary files if all
+    /// columns have the types of their members: [`Build::finish`] converts them.
+    ///
+    /// # Errors
+    /// Returns the errors of [`DatasetWriter::fill`] and [`Build::add`].
+    pub fn add_rows(
+        &mut self,
+        dataset: DatasetWriter,
+        rows: Rows,
+        options: &FillOptions,
+    ) -> Result<u64> {
+        #[cfg(feature = "arrow")]
+        let dataset = match self.add_table(dataset, &rows, options)? {
+            Ok(count) => return Ok(count),
+            Err(dataset) => dataset,
+        };
+        let mut dataset = dataset;
+        let count = dataset.fill(rows, options)?;
+        self.add(dataset)?;
+        Ok(count)
     }
 
     /// Adds a dataset or a blob with further attributes, besides those of the dataset or blob itself.

@@ -1,10 +1,11 @@
 //! Gathers a member of a block of consecutive records: loops without a branch or early exit for each value.
 
-use super::plan::{Content, Job, Slot};
+use super::plan::{Content, Job, SHORT_END, Slot};
 use super::views::{Long, view};
 use holdall_json::parse;
 use holdall_schema::{Accessor, Entry};
 use serde_json::Value;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Consecutive records.
@@ -44,8 +45,8 @@ pub(super) struct Seen {
     pub(super) absent: usize,
     /// Number of bytes in the heap.
     pub(super) len: u64,
-    /// Their offset in the heap, if they are consecutive.
-    pub(super) start: Option<u64>,
+    /// The ranges of the heap that they are in, one after the other. `None` if there are too many ranges.
+    pub(super) runs: Option<Vec<Range<u64>>>,
     /// The heap bytes that views refer to.
     pub(super) long: Long,
 }
@@ -57,8 +58,25 @@ pub(super) struct Scratch {
     parts: Vec<u8>,
 }
 
+/// Number of records whose numbers are copied together: they stay in the cache that is nearest to the processor.
+const TILE: usize = 128;
+
+/// Copies the members that are numbers and that every record has. [`Scratch::gather`] only checks them.
+pub(super) fn copy_numbers(slots: &[Slot], block: Block<'_>, outs: &mut [Out<'_>]) {
+    for first in (0..block.count).step_by(TILE) {
+        let count = TILE.min(block.count - first);
+        let bytes = block.bytes.get(first * block.stride..).unwrap_or_default();
+        let tile = Block { bytes, count, stride: block.stride };
+        for (slot, out) in slots.iter().zip(outs.iter_mut()) {
+            let Some(width) = slot.plain_width() else { continue };
+            let out = out.values.get_mut(first * width..(first + count) * width);
+            copy(tile, slot.part.offset(), width, width, out.unwrap_or_default());
+        }
+    }
+}
+
 impl Scratch {
-    /// Gathers a member of each record.
+    /// Gathers a member of each record, unless [`copy_numbers`] copied it.
     pub(super) fn gather(
         &mut self,
         slot: &Slot,
@@ -77,8 +95,10 @@ impl Scratch {
         match &slot.job {
             Job::There => {}
             Job::Numbers { size, width, most } => {
-                copy(block, slot.part.offset(), *size, *width, out.values);
-                clear(out.values, *width, there);
+                if slot.plain_width().is_none() {
+                    copy(block, slot.part.offset(), *size, *width, out.values);
+                    clear(out.values, *width, there);
+                }
                 seen.is_wrong |= most.is_some_and(|most| !is_below(out.values, *width, most));
             }
             Job::Bits => {
@@ -88,15 +108,21 @@ impl Scratch {
                 seen.is_wrong |= !is_below(parts, 1, 2);
                 pack(parts, out.values);
             }
-            Job::Ends { stride, align, .. } => {
-                entries(slot, block, there, parts);
-                let mut slots = out.values.as_chunks_mut().0.iter_mut();
-                follow(parts, heap.len, &mut seen, |_, end| {
-                    if let Some(slot) = slots.next() {
-                        *slot = end.to_le_bytes();
+            Job::Ends { stride, align, width, .. } => {
+                let all = stored(slot, block);
+                let of = (heap.len, *width);
+                match there {
+                    None => ends(all, of, out.values, &mut seen),
+                    Some(there) => {
+                        let all = all.zip(there).map(|(entry, there)| match there {
+                            0 => Entry { offset: 0, len: 0 },
+                            _ => entry,
+                        });
+                        ends(all, of, out.values, &mut seen);
                     }
-                });
+                }
                 if (*stride, *align) != (1, 1) {
+                    entries(slot, block, there, parts);
                     for entry in parts.as_chunks().0 {
                         let Entry { offset, len } = Entry::from_bytes(*entry);
                         seen.is_wrong |= (len % stride != 0) | (offset % align != 0);
@@ -107,7 +133,8 @@ impl Scratch {
                 entries(slot, block, there, parts);
                 let mut slots = out.values.as_chunks_mut().0.iter_mut();
                 let (base, mut long) = (out.base, Long::default());
-                follow(parts, heap.len, &mut seen, |entry, _| {
+                let each = parts.as_chunks().0.iter().map(|entry| Entry::from_bytes(*entry));
+                follow(each, heap.len, &mut seen, |entry, _| {
                     if let Some(slot) = slots.next() {
                         let text = heap.bytes.get(entry.offset as usize..).unwrap_or_default();
                         let at = entry.offset.wrapping_sub(base);
@@ -144,7 +171,11 @@ impl Heap<'_> {
         let get = |Entry { offset, len }| {
             self.bytes.get(offset as usize..(offset + len) as usize).unwrap_or_default()
         };
-        let whole = seen.start.map(|offset| get(Entry { offset, len: seen.len }));
+        let whole = match seen.runs.as_deref() {
+            Some([]) => Some(&[][..]),
+            Some([range]) => Some(get(Entry { offset: range.start, len: seen.len })),
+            _ => None,
+        };
         let runs = entries.as_chunks().0.iter().map(|entry| get(Entry::from_bytes(*entry)));
         is_of(content, whole, runs, |at| there.is_none_or(|there| there[at] == 1), self.depth)
     }
@@ -193,25 +224,75 @@ fn entries(slot: &Slot, block: Block<'_>, there: Option<&[u8]>, out: &mut Vec<u8
     clear(out, Entry::LEN, there);
 }
 
+/// Returns the entries of a member as they are stored, also those of absent members.
+fn stored<'b>(slot: &Slot, block: Block<'b>) -> impl Iterator<Item = Entry> + use<'b> {
+    let records = block.bytes.get(slot.part.offset()..).unwrap_or_default().chunks(block.stride);
+    records.take(block.count).map(|record| match record.first_chunk() {
+        Some(entry) => Entry::from_bytes(*entry),
+        None => Entry { offset: 0, len: 0 },
+    })
+}
+
+/// Follows entries, and writes the number of heap bytes up to and including each of them, in numbers of `width` bytes.
+fn ends(
+    entries: impl Iterator<Item = Entry>,
+    (heap, width): (u64, usize),
+    out: &mut [u8],
+    seen: &mut Seen,
+) {
+    if width == SHORT_END {
+        let mut slots = out.as_chunks_mut().0.iter_mut();
+        follow(entries, heap, seen, |_, end| {
+            if let Some(slot) = slots.next() {
+                // If the number does not fit, the bytes of all blocks are found to be too many.
+                *slot = (end as u32).to_le_bytes();
+            }
+        });
+    } else {
+        let mut slots = out.as_chunks_mut().0.iter_mut();
+        follow(entries, heap, seen, |_, end| {
+            if let Some(slot) = slots.next() {
+                *slot = end.to_le_bytes();
+            }
+        });
+    }
+}
+
 /// Follows entries; calls `with` for each, with the number of heap bytes up to and including it.
 #[inline]
-fn follow(entries: &[u8], heap: u64, seen: &mut Seen, mut with: impl FnMut(Entry, u64)) {
-    let entries = entries.as_chunks().0;
-    let each = || entries.iter().map(|entry| Entry::from_bytes(*entry));
-    let start = each().find(|entry| entry.len > 0).map_or(0, |entry| entry.offset);
-    let (mut next, mut is_together, mut is_wrong) = (start, true, false);
-    for entry in each() {
+fn follow(
+    entries: impl Iterator<Item = Entry>,
+    heap: u64,
+    seen: &mut Seen,
+    mut with: impl FnMut(Entry, u64),
+) {
+    let (mut runs, mut run, mut total, mut is_wrong) = (Vec::new(), 0..0, 0u64, false);
+    for entry in entries {
         let Entry { offset, len } = entry;
         let end = offset.wrapping_add(len);
         is_wrong |= (end < offset) | (end > heap);
-        is_together &= (len == 0) | (offset == next);
-        next = if len == 0 { next } else { end };
-        seen.len = seen.len.saturating_add(len);
-        with(entry, seen.len);
+        if len > 0 && offset != run.end {
+            if run.start < run.end && runs.len() <= MOST_RUNS {
+                runs.push(run);
+            }
+            run = offset..end;
+        } else if len > 0 {
+            run.end = end;
+        }
+        total = total.saturating_add(len);
+        with(entry, total);
     }
+    if run.start < run.end {
+        runs.push(run);
+    }
+    seen.len = total;
     seen.is_wrong |= is_wrong;
-    seen.start = is_together.then_some(start);
+    seen.runs = (runs.len() <= MOST_RUNS).then_some(runs);
 }
+
+/// Largest number of ranges of the heap that are remembered for a block. Text by text, copying takes as long as finding
+/// the entries again.
+const MOST_RUNS: usize = 64;
 
 fn resized(bytes: &mut Vec<u8>, len: usize) {
     bytes.clear();
@@ -220,14 +301,15 @@ fn resized(bytes: &mut Vec<u8>, len: usize) {
 
 /// Copies `size` bytes of each record, from byte `start` on, to slots of `width` bytes.
 fn copy(block: Block<'_>, start: usize, size: usize, width: usize, out: &mut [u8]) {
-    let records = block.bytes.get(start..).unwrap_or_default().chunks(block.stride);
+    let records = block.bytes.get(start..).unwrap_or_default();
     match (size, width) {
-        (1, 1) => whole::<1>(records, out),
-        (2, 2) => whole::<2>(records, out),
-        (4, 4) => whole::<4>(records, out),
-        (8, 8) => whole::<8>(records, out),
-        (16, 16) => whole::<16>(records, out),
+        (1, 1) => whole::<1>(records, block.stride, out),
+        (2, 2) => whole::<2>(records, block.stride, out),
+        (4, 4) => whole::<4>(records, block.stride, out),
+        (8, 8) => whole::<8>(records, block.stride, out),
+        (16, 16) => whole::<16>(records, block.stride, out),
         _ => {
+            let records = records.chunks(block.stride);
             for (slot, record) in out.chunks_exact_mut(width.max(1)).zip(records) {
                 if let (Some(slot), Some(part)) = (slot.get_mut(..size), record.get(..size)) {
                     slot.copy_from_slice(part);
@@ -238,9 +320,12 @@ fn copy(block: Block<'_>, start: usize, size: usize, width: usize, out: &mut [u8
 }
 
 #[inline]
-fn whole<const N: usize>(records: std::slice::Chunks<'_, u8>, out: &mut [u8]) {
-    for (slot, record) in out.as_chunks_mut::<N>().0.iter_mut().zip(records) {
-        *slot = record.first_chunk().copied().unwrap_or([0; N]);
+fn whole<const N: usize>(records: &[u8], stride: usize, out: &mut [u8]) {
+    let mut at = 0usize;
+    for slot in out.as_chunks_mut::<N>().0 {
+        *slot = records.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N]);
+        // Past the end, nothing is found.
+        at = at.saturating_add(stride);
     }
 }
 

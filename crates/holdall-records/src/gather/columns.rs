@@ -3,7 +3,7 @@
 use super::fill::Filled;
 use super::plan::{ColumnKind, END, Shape};
 use super::views::{VIEW, buffers, views};
-use super::{ColumnBytes, Found, Gathered, Gatherer, Rows, Texts, Values, Wrong, block};
+use super::{ColumnBytes, Found, Gathered, Gatherer, Rows, TextForm, Values, Wrong, block};
 use holdall_core::Result;
 use holdall_io::buffer::Buffer;
 use holdall_schema::{Kind, Path, Scalar, TensorDType, TypeId, Union};
@@ -22,12 +22,15 @@ impl Gatherer<'_> {
             ColumnKind::Bits => Values::Bits(values),
             ColumnKind::Numbers => Values::Numbers(values),
             ColumnKind::Places(e) => Values::Places(values, e),
-            ColumnKind::Runs if self.texts == Texts::Views => {
+            ColumnKind::Runs(TextForm::Views) => {
                 self.take(len, VIEW)?;
                 let (ends, bytes) = (values.freeze(), runs.freeze());
                 Values::Views(views(&ends, &bytes, self.work)?.freeze(), buffers(bytes))
             }
-            ColumnKind::Runs => Values::Runs(values.freeze(), runs.freeze()),
+            ColumnKind::Runs(TextForm::ShortEnds) => {
+                Values::ShortRuns(values.freeze(), runs.freeze())
+            }
+            ColumnKind::Runs(TextForm::Ends) => Values::Runs(values.freeze(), runs.freeze()),
             ColumnKind::Views => Values::Views(values.freeze(), buffers(runs.freeze())),
             ColumnKind::Struct(members) => Values::Struct(self.all(members, len, filled)?),
             ColumnKind::Union(union, variants) => {
@@ -70,7 +73,7 @@ impl Gatherer<'_> {
             return Ok(whole(len, Values::Numbers(aligned(data, size)?)));
         }
         let rows = Rows { bytes: Cow::Borrowed(data.as_ref()), count: len, stride };
-        self.columns(&rows, items, &[Path::root()])?.pop().ok_or(Wrong::Bytes)
+        self.columns(&rows, items, &[Path::root()], &[self.texts])?.pop().ok_or(Wrong::Bytes)
     }
 
     /// Returns the keys of unions with these tags. `there` has a bit for each union, set if it is present.

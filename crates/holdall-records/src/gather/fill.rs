@@ -1,9 +1,10 @@
 //! Gathers blocks on several threads, then the heap bytes that their entries refer to.
 
-use super::block::{Block, Heap, Out, Scratch, Seen, is_of};
-use super::plan::{END, Job, Slot};
+use super::block::{self, Block, Heap, Out, Scratch, Seen, is_of};
+use super::plan::{Job, SHORT_END, Slot};
 use super::views::{self, VIEW};
 use super::{ColumnBytes, Found, Gatherer, Rows, Wrong, reuse};
+use crate::rules::ARROW;
 use crate::{Records, placed};
 use bytes::Bytes;
 use holdall_core::Result;
@@ -58,7 +59,7 @@ impl Gatherer<'_> {
             let mut values = reuse::take(len)?;
             // Zeroes the bytes that are not written below.
             match slot.job {
-                Job::Ends { .. } => values.as_mut()[..END].fill(0),
+                Job::Ends { width, .. } => values.as_mut()[..width].fill(0),
                 Job::Numbers { size, width, .. } if size < width => values.as_mut().fill(0),
                 _ => {}
             }
@@ -89,7 +90,8 @@ impl Gatherer<'_> {
             });
             (*block, outs.collect::<Vec<_>>(), seen.next().unwrap_or_default())
         });
-        work.for_each(jobs.collect(), Scratch::default, |scratch, (block, outs, seen)| {
+        work.for_each(jobs.collect(), Scratch::default, |scratch, (block, mut outs, seen)| {
+            block::copy_numbers(slots, block, &mut outs);
             for ((slot, mut out), seen) in slots.iter().zip(outs).zip(seen) {
                 *seen = scratch.gather(slot, block, &heap, &mut out);
             }
@@ -105,8 +107,8 @@ impl Gatherer<'_> {
             let absent = seen.iter().map(|seen| seen.absent).sum();
             let there = (absent > 0).then(|| bits.freeze());
             let runs = match slot.job {
-                Job::Ends { .. } => {
-                    let ends = values.as_mut().get_mut(END..).unwrap_or_default();
+                Job::Ends { width, .. } => {
+                    let ends = values.as_mut().get_mut(width..).unwrap_or_default();
                     self.follow(slot, &blocks, &seen, (ends, there.as_deref(), every), &work)?
                 }
                 Job::Views(_) => self.lead(values.as_mut(), &seen, (bases[at], every), &work)?,
@@ -127,8 +129,16 @@ impl Gatherer<'_> {
         (ends, there, every): (&mut [u8], Option<&[u8]>, usize),
         work: &Work,
     ) -> Found<ColumnBytes> {
-        let Job::Ends { stride, content, .. } = slot.job else { return Ok(ColumnBytes::default()) };
+        let Job::Ends { stride, content, width, .. } = slot.job else {
+            return Ok(ColumnBytes::default());
+        };
         let total = seen.iter().fold(0u64, |sum, seen| sum.saturating_add(seen.len));
+        if width == SHORT_END && i32::try_from(total).is_err() {
+            let message =
+                format!("{total} bytes of texts do not fit a column with ends of 32 bits");
+            let hint = "take fewer records at a time";
+            return Err(placed(ARROW.broken(message).with_hint(hint), self.records.tensor()).into());
+        }
         let total = usize::try_from(total).unwrap_or(usize::MAX);
         self.take(total, 1)?;
         let records = self.records;
@@ -143,7 +153,7 @@ impl Gatherer<'_> {
         };
         let (mut before, mut jobs) = (0, Vec::with_capacity(blocks.len()));
         let bits = (0..).map(|at| there.and_then(|there| there.get(at * every / 8..)));
-        let of_blocks = blocks.iter().zip(seen).zip(ends.chunks_mut(every * END)).zip(bits);
+        let of_blocks = blocks.iter().zip(seen).zip(ends.chunks_mut(every * width)).zip(bits);
         for (((block, seen), ends), there) in of_blocks {
             // At most the number of bytes of all blocks together, which are in memory.
             let len = seen.len as usize;
@@ -158,29 +168,51 @@ impl Gatherer<'_> {
                     Runs::Copied(own)
                 }
             };
-            jobs.push((*block, before, ends, there, runs));
+            jobs.push((*block, *seen, before, ends, there, runs));
             before += seen.len;
         }
         let is_wrong = AtomicBool::new(false);
-        work.for_each(jobs, Scratch::default, |scratch, (block, before, ends, there, runs)| {
-            let runs = match runs {
-                Runs::There(runs) => runs,
-                Runs::Copied(runs) => {
-                    copy_heap(records, slot, block, scratch, runs)?;
-                    runs
+        work.for_each(
+            jobs,
+            Scratch::default,
+            |scratch, (block, seen, before, ends, there, runs)| {
+                let runs = match runs {
+                    Runs::There(runs) => runs,
+                    Runs::Copied(runs) => {
+                        match (&seen.runs, records.0.heap.whole()) {
+                            (Some(ranges), Some(heap)) => copy_ranges(heap, ranges, runs),
+                            _ => copy_heap(records, slot, block, scratch, runs)?,
+                        }
+                        runs
+                    }
+                };
+                let is_there =
+                    |at: usize| there.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 == 1);
+                let depth = records.limits().depth;
+                let is_right = match width {
+                    SHORT_END => {
+                        is_of(content, Some(runs), short_parts(runs, ends), is_there, depth)
+                    }
+                    _ => is_of(content, Some(runs), parts(runs, ends), is_there, depth),
+                };
+                if !is_right {
+                    is_wrong.store(true, Ordering::Relaxed);
                 }
-            };
-            let is_there = |at: usize| there.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 == 1);
-            let depth = records.limits().depth;
-            if !is_of(content, Some(runs), parts(runs, ends), is_there, depth) {
-                is_wrong.store(true, Ordering::Relaxed);
-            }
-            for end in ends.as_chunks_mut().0 {
-                let end_of_all = before + u64::from_le_bytes(*end);
-                *end = if stride == 1 { end_of_all } else { end_of_all / stride }.to_le_bytes();
-            }
-            work.check()
-        })?;
+                if width == SHORT_END {
+                    // All bytes together are fewer than 2 GiB.
+                    let before = before as u32;
+                    for end in ends.as_chunks_mut().0 {
+                        *end = before.wrapping_add(u32::from_le_bytes(*end)).to_le_bytes();
+                    }
+                    return work.check();
+                }
+                for end in ends.as_chunks_mut().0 {
+                    let end_of_all = before + u64::from_le_bytes(*end);
+                    *end = if stride == 1 { end_of_all } else { end_of_all / stride }.to_le_bytes();
+                }
+                work.check()
+            },
+        )?;
         match is_wrong.into_inner() {
             true => Err(Wrong::Bytes),
             false => Ok(data),
@@ -199,7 +231,7 @@ fn pieces<'p>(
         Job::There => (0, 1),
         Job::Bits => (0, every / 8),
         Job::Numbers { width, .. } => (0, every.saturating_mul(width).max(1)),
-        Job::Ends { .. } => (END, every * END),
+        Job::Ends { width, .. } => (width, every * width),
         Job::Views(_) => (0, every * VIEW),
     };
     (there, values.as_mut().get_mut(start..).unwrap_or_default().chunks_mut(len))
@@ -208,15 +240,28 @@ fn pieces<'p>(
 /// Returns the range of the runs in the heap, if they are consecutive.
 fn consecutive(seen: &[&Seen]) -> Option<Range<u64>> {
     let mut all = None;
-    for seen in seen.iter().filter(|seen| seen.len > 0) {
-        let start = seen.start?;
-        let whole: &mut Range<u64> = all.get_or_insert(start..start);
-        if whole.end != start {
-            return None;
+    for seen in seen {
+        for range in seen.runs.as_ref()? {
+            let whole: &mut Range<u64> = all.get_or_insert(range.start..range.start);
+            if whole.end != range.start {
+                return None;
+            }
+            whole.end = range.end;
         }
-        whole.end += seen.len;
     }
     Some(all.unwrap_or(0..0))
+}
+
+/// Copies ranges of the heap, one after the other.
+fn copy_ranges(heap: &[u8], ranges: &[Range<u64>], mut out: &mut [u8]) {
+    for range in ranges {
+        // In bounds, or the records were found to be invalid.
+        let bytes = heap.get(range.start as usize..range.end as usize).unwrap_or_default();
+        if let Some((slot, rest)) = std::mem::take(&mut out).split_at_mut_checked(bytes.len()) {
+            slot.copy_from_slice(bytes);
+            out = rest;
+        }
+    }
 }
 
 /// Copies the heap bytes that the entries of a block refer to.
@@ -266,6 +311,15 @@ fn parts<'r>(runs: &'r [u8], ends: &[u8]) -> impl Iterator<Item = &'r [u8]> {
     let mut start = 0;
     ends.as_chunks().0.iter().map(move |end| {
         let end = u64::from_le_bytes(*end) as usize;
+        runs.get(std::mem::replace(&mut start, end)..end).unwrap_or_default()
+    })
+}
+
+/// Returns an iterator over runs with these short ends.
+fn short_parts<'r>(runs: &'r [u8], ends: &[u8]) -> impl Iterator<Item = &'r [u8]> {
+    let mut start = 0;
+    ends.as_chunks().0.iter().map(move |end| {
+        let end = u32::from_le_bytes(*end) as usize;
         runs.get(std::mem::replace(&mut start, end)..end).unwrap_or_default()
     })
 }

@@ -10,8 +10,10 @@ mod block;
 mod columns;
 mod fill;
 mod plan;
-mod reuse;
+pub(crate) mod reuse;
 mod views;
+
+pub use reuse::ColumnMemory;
 
 use crate::rules::OTHER_KIND;
 use crate::{Record, Records, placed};
@@ -56,6 +58,8 @@ pub enum Values {
     /// Texts or runs of bytes: the ends of the runs, which are one more `i64` than there are values, starting with 0;
     /// and their bytes.
     Runs(Bytes, Bytes),
+    /// The same with ends that are `i32`.
+    ShortRuns(Bytes, Bytes),
     /// Texts or runs of bytes as Arrow views: sixteen bytes for each, which contain a short text; and the buffers of
     /// less than 2 GiB each that contain the other texts.
     Views(Bytes, Vec<Bytes>),
@@ -102,6 +106,19 @@ impl AsRef<[u8]> for ColumnBytes {
     }
 }
 
+/// The form of gathered texts and runs of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum TextForm {
+    /// [`Values::Runs`].
+    #[default]
+    Ends,
+    /// [`Values::ShortRuns`].
+    ShortEnds,
+    /// [`Values::Views`].
+    Views,
+}
+
 /// The records to gather.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -128,7 +145,7 @@ impl Records {
         chosen: &RowSelection<'_, '_>,
         work: &Work,
     ) -> Result<Vec<Gathered>> {
-        self.gather_as(Texts::Ends, paths, chosen, work)
+        self.gather_as(paths, &[], chosen, work)
     }
 
     /// Does the same as [`Records::gather`], but returns texts and runs of bytes as views, at any depth:
@@ -142,19 +159,27 @@ impl Records {
         chosen: &RowSelection<'_, '_>,
         work: &Work,
     ) -> Result<Vec<Gathered>> {
-        self.gather_as(Texts::Views, paths, chosen, work)
+        self.gather_or_explain(paths, chosen, work, |gatherer, rows| {
+            gatherer.texts = TextForm::Views;
+            gatherer.columns(rows, self.ty(), paths, &vec![TextForm::Views; paths.len()])
+        })
     }
 
-    fn gather_as(
+    /// Does the same as [`Records::gather`], but returns the texts and the runs of bytes of each path in a form of its
+    /// own. Paths without a form have [`TextForm::Ends`], as have texts in structs, unions and arrays.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Records::gather_views`], and `records/arrow` if the texts of a member have 2 GiB or more
+    /// and their ends are short.
+    pub fn gather_as(
         &self,
-        texts: Texts,
         paths: &[Path],
+        forms: &[TextForm],
         chosen: &RowSelection<'_, '_>,
         work: &Work,
     ) -> Result<Vec<Gathered>> {
         self.gather_or_explain(paths, chosen, work, |gatherer, rows| {
-            gatherer.texts = texts;
-            gatherer.columns(rows, self.ty(), paths)
+            gatherer.columns(rows, self.ty(), paths, forms)
         })
     }
 
@@ -217,7 +242,7 @@ impl Records {
             self.compare_if_whole(range)?;
         }
         let left = self.limits().decoded_len;
-        let mut gatherer = Gatherer { records: self, work, texts: Texts::Ends, left };
+        let mut gatherer = Gatherer { records: self, work, texts: TextForm::Ends, left };
         let rows = gatherer.rows(chosen)?;
         gather(&mut gatherer, &rows).map_err(|wrong| match wrong {
             Wrong::Told(e) => placed(e, self.tensor()),
@@ -275,17 +300,11 @@ struct Rows<'a> {
     stride: usize,
 }
 
-/// How texts and runs of bytes are gathered.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Texts {
-    Ends,
-    Views,
-}
-
 struct Gatherer<'g> {
     records: &'g Records,
     work: &'g Work,
-    texts: Texts,
+    /// The form of texts in arrays.
+    texts: TextForm,
     /// Number of bytes that columns may still take.
     left: u64,
 }
@@ -352,19 +371,27 @@ impl<'g> Gatherer<'g> {
     }
 
     /// Returns the members at these paths of values of a type. The recursion is bounded by the depth of the schema.
-    fn columns(&mut self, rows: &Rows<'_>, ty: TypeId, paths: &[Path]) -> Found<Vec<Gathered>> {
-        // One pass is enough if the heap is in memory.
+    fn columns(
+        &mut self,
+        rows: &Rows<'_>,
+        ty: TypeId,
+        paths: &[Path],
+        forms: &[TextForm],
+    ) -> Found<Vec<Gathered>> {
         let is_near = self.records.0.heap.whole().is_some();
-        let texts = if is_near { self.texts } else { Texts::Ends };
-        let mut plan = Plan::new(self.records.schema(), texts);
-        let shapes = paths.iter().map(|path| plan.add(ty, path, false));
+        let mut plan = Plan::new(self.records.schema(), TextForm::Ends, is_near);
+        let forms = forms.iter().copied().chain(std::iter::repeat(TextForm::Ends));
+        let shapes = paths.iter().zip(forms).map(|(path, form)| {
+            plan.texts = form;
+            plan.add(ty, path, false)
+        });
         let shapes = shapes.collect::<Result<Vec<_>>>()?;
         let mut filled = self.fill(&plan.slots, rows)?;
         self.all(shapes, rows.count, &mut filled)
     }
 
     fn runs(&mut self, rows: &Rows<'_>, ty: TypeId, path: &Path) -> Found<(Bytes, Bytes)> {
-        let mut plan = Plan::new(self.records.schema(), Texts::Ends);
+        let mut plan = Plan::new(self.records.schema(), TextForm::Ends, true);
         plan.add(ty, path, true)?;
         match self.fill(&plan.slots, rows)?.pop() {
             Some(filled) => Ok((filled.values.freeze(), filled.runs.freeze())),

@@ -1,6 +1,6 @@
 //! Plans what to gather from each record and which columns to build from it.
 
-use super::Texts;
+use super::TextForm;
 use super::views::VIEW;
 use crate::rules::ARROW;
 use holdall_core::Result;
@@ -14,7 +14,10 @@ use std::sync::Arc;
 /// The values to gather from records of one type.
 pub(super) struct Plan<'s> {
     schema: &'s Schema,
-    texts: Texts,
+    /// The form of texts and runs of bytes.
+    pub(super) texts: TextForm,
+    /// Whether the heap is in memory, so that one pass is enough for views.
+    is_near: bool,
     pub(super) slots: Vec<Slot>,
 }
 
@@ -31,8 +34,9 @@ pub(super) enum Job {
     Bits,
     /// Copy `size` bytes into slots of `width` bytes. If `most` is set, they are a number that must be less than it.
     Numbers { size: usize, width: usize, most: Option<u32> },
-    /// An entry of elements with this stride and alignment. For texts and runs, both are 1.
-    Ends { stride: u64, align: u64, content: Content },
+    /// An entry of elements with this stride and alignment. For texts and runs, both are 1. Each end takes `width` bytes,
+    /// 4 or 8.
+    Ends { stride: u64, align: u64, content: Content, width: usize },
     /// The entry of a text or a run of bytes, as a view.
     Views(Content),
 }
@@ -56,7 +60,8 @@ pub(super) enum ColumnKind {
     Bits,
     Numbers,
     Places(Enum),
-    Runs,
+    /// Ends and bytes, which are then given this form.
+    Runs(TextForm),
     Views,
     Struct(Vec<Shape>),
     /// The slot contains the tags.
@@ -69,8 +74,8 @@ pub(super) enum ColumnKind {
 }
 
 impl<'s> Plan<'s> {
-    pub(super) fn new(schema: &'s Schema, texts: Texts) -> Plan<'s> {
-        Plan { schema, texts, slots: Vec::new() }
+    pub(super) fn new(schema: &'s Schema, texts: TextForm, is_near: bool) -> Plan<'s> {
+        Plan { schema, texts, is_near, slots: Vec::new() }
     }
 
     /// Adds the member at a path of records of a type. `is_raw` gathers its heap data unchanged.
@@ -79,10 +84,16 @@ impl<'s> Plan<'s> {
         let part = schema.accessor(ty, path)?;
         let size = part.size();
         let numbers = |most| Job::Numbers { size, width: size, most };
-        let runs = |content| match self.texts {
-            Texts::Ends => (Job::Ends { stride: 1, align: 1, content }, ColumnKind::Runs),
-            Texts::Views => (Job::Views(content), ColumnKind::Views),
+        let runs = |content| {
+            let ends = |width| Job::Ends { stride: 1, align: 1, content, width };
+            match self.texts {
+                TextForm::Views if self.is_near => (Job::Views(content), ColumnKind::Views),
+                TextForm::ShortEnds => (ends(SHORT_END), ColumnKind::Runs(self.texts)),
+                TextForm::Ends | TextForm::Views => (ends(END), ColumnKind::Runs(self.texts)),
+            }
         };
+        // Only texts that are columns themselves have short ends.
+        let is_short = self.texts == TextForm::ShortEnds;
         // Slots of nested members come after this one.
         let slot = self.slots.len();
         let of_kind = &schema.ty(part.ty()).kind;
@@ -93,7 +104,8 @@ impl<'s> Plan<'s> {
             Kind::Array(Array { items, len: Len::Variable { .. }, .. }) => {
                 let extent = schema.extent(*items)?;
                 let (stride, align) = (extent.stride.max(1), u64::from(extent.align.max(1)));
-                (Job::Ends { stride, align, content: Content::Any }, ColumnKind::Lists(*items))
+                let (content, width) = (Content::Any, END);
+                (Job::Ends { stride, align, content, width }, ColumnKind::Lists(*items))
             }
             kind if is_raw => {
                 let message = format!("a `TypeDef:{}` has no data in the heap", kind.as_str());
@@ -134,6 +146,9 @@ impl<'s> Plan<'s> {
             }
         };
         self.slots.push(Slot { part, job });
+        if is_short {
+            self.texts = TextForm::Ends;
+        }
         let mut below =
             |name: &Arc<str>| self.add(ty, &path.then(Segment::Name(name.clone())), false);
         let of = match (of, of_kind) {
@@ -152,6 +167,18 @@ impl<'s> Plan<'s> {
     }
 }
 
+impl Slot {
+    /// Returns the width of the numbers if they are copied as they are stored, and every record has them.
+    pub(super) fn plain_width(&self) -> Option<usize> {
+        match self.job {
+            Job::Numbers { size, width: width @ (1 | 2 | 4 | 8 | 16), .. } if size == width => {
+                self.part.is_always_present().then_some(width)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Job {
     /// Returns the bytes of `count` values.
     pub(super) fn len(&self, count: usize) -> usize {
@@ -159,7 +186,7 @@ impl Job {
             Job::There => 0,
             Job::Bits => count.div_ceil(8),
             Job::Numbers { width, .. } => count.saturating_mul(*width),
-            Job::Ends { .. } => (count + 1) * END,
+            Job::Ends { width, .. } => (count + 1) * width,
             Job::Views(_) => count.saturating_mul(VIEW),
         }
     }
@@ -167,3 +194,5 @@ impl Job {
 
 /// Size of the end of a run in bytes.
 pub(super) const END: usize = size_of::<i64>();
+/// Size of a short end of a run in bytes.
+pub(super) const SHORT_END: usize = size_of::<i32>();

@@ -16,7 +16,7 @@ const LEAST: usize = 1 << 20;
 static KEPT: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
 
 /// Returns a buffer of `len` bytes with unspecified content.
-pub(super) fn take(len: usize) -> Result<Buffer> {
+pub(crate) fn take(len: usize) -> Result<Buffer> {
     let mut found = None;
     if len >= LEAST
         && let Ok(mut kept) = KEPT.try_lock()
@@ -29,25 +29,41 @@ pub(super) fn take(len: usize) -> Result<Buffer> {
 
 /// Converts memory to shared, immutable bytes. When the last reference is dropped, the memory is kept for later
 /// columns.
-pub(super) fn lend(memory: Buffer) -> Bytes {
+pub(crate) fn lend(memory: Buffer) -> Bytes {
     match memory.as_ref().len() {
-        LEAST..=MOST => Bytes::from_owner(Lent(Some(memory))),
+        LEAST..=MOST => Bytes::from_owner(ColumnMemory(Some(memory))),
         _ => memory.freeze(),
     }
 }
 
-struct Lent(Option<Buffer>);
+/// Memory of a column. When it is dropped, it is kept for later columns, up to 64 MiB in total.
+#[derive(Debug)]
+pub struct ColumnMemory(Option<Buffer>);
 
-impl AsRef<[u8]> for Lent {
+impl From<Buffer> for ColumnMemory {
+    fn from(memory: Buffer) -> ColumnMemory {
+        ColumnMemory(Some(memory))
+    }
+}
+
+impl AsRef<[u8]> for ColumnMemory {
     fn as_ref(&self) -> &[u8] {
         self.0.as_ref().map_or(&[], Buffer::as_ref)
     }
 }
 
-impl Drop for Lent {
+impl AsMut<[u8]> for ColumnMemory {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.0.as_mut().map_or(&mut [], Buffer::as_mut)
+    }
+}
+
+impl Drop for ColumnMemory {
     fn drop(&mut self) {
+        let is_kept = |memory: &Buffer| (LEAST..=MOST).contains(&memory.as_ref().len());
+        let Some(memory) = self.0.take().filter(is_kept) else { return };
         let Ok(mut kept) = KEPT.try_lock() else { return };
-        kept.extend(self.0.take());
+        kept.push(memory);
         let mut len: usize = kept.iter().map(|memory| memory.as_ref().len()).sum();
         let too_many = kept.iter().take_while(|memory| {
             let is_more = len > MOST;

@@ -319,17 +319,28 @@ fn count_keys(columns: &[Gathered], with_numbers: bool) -> Counted {
     let mut indices: HashMap<Box<[u8]>, usize> = HashMap::default();
     let (mut found, mut key) = (Vec::<(usize, u64)>::new(), Vec::new());
     let mut numbers = Vec::with_capacity(if with_numbers { len } else { 0 });
+    // Keys that were seen lately, so that few keys of many rows are looked up in the map.
+    let mut recent: Vec<(Vec<u8>, usize)> = vec![(Vec::new(), usize::MAX); RECENT];
     for row in 0..len {
         key.clear();
         for column in columns {
             add_key(column, row, &mut key);
         }
-        let at = match indices.get(key.as_slice()) {
-            Some(at) => *at,
-            None => {
-                indices.insert(key.as_slice().into(), found.len());
-                found.push((row, 0));
-                found.len() - 1
+        let slot = &mut recent[slot(&key)];
+        let at = match slot {
+            (known, at) if *at != usize::MAX && *known == key => *at,
+            (known, at) => {
+                *at = match indices.get(key.as_slice()) {
+                    Some(at) => *at,
+                    None => {
+                        indices.insert(key.as_slice().into(), found.len());
+                        found.push((row, 0));
+                        found.len() - 1
+                    }
+                };
+                known.clear();
+                known.extend_from_slice(&key);
+                *at
             }
         };
         found[at].1 += 1;
@@ -338,6 +349,20 @@ fn count_keys(columns: &[Gathered], with_numbers: bool) -> Counted {
         }
     }
     (found, numbers)
+}
+
+/// The number of keys that are remembered, a power of two.
+const RECENT: usize = 256;
+
+/// Returns the index of a key among the keys that were seen lately.
+fn slot(key: &[u8]) -> usize {
+    let mut first = [0; 8];
+    first.iter_mut().zip(key).for_each(|(slot, byte)| *slot = *byte);
+    let first = u64::from_le_bytes(first);
+    let last = key.last_chunk().map_or(0, |last| u64::from_le_bytes(*last));
+    let mixed =
+        (first ^ last.rotate_left(29) ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 56) as usize % RECENT
 }
 
 /// Appends bytes that two rows share only if their values are equal.

@@ -331,6 +331,15 @@ impl Rows {
         Rows { cells: Cells::Batches(Some(batches)), name: name.into(), depth }
     }
 
+    /// Returns the rows of batches in memory, like [`Rows::from_batches`]. [`Build::add_rows`](crate::Build::add_rows)
+    /// needs no temporary files for them.
+    #[cfg(feature = "arrow")]
+    pub fn from_table(batches: Vec<arrow_array::RecordBatch>, name: impl Into<String>) -> Rows {
+        let depth = Limits::default().depth;
+        let batches = Batched::from_table(batches);
+        Rows { cells: Cells::Batches(Some(batches)), name: name.into(), depth }
+    }
+
     /// Returns the rows of a source that encodes them itself. `name` is used in errors.
     pub fn from_source(source: impl RowSource + 'static, name: impl Into<String>) -> Rows {
         let (cells, depth) = (Cells::Source(Some(Box::new(source))), Limits::default().depth);
@@ -387,6 +396,15 @@ impl Rows {
         match &self.cells {
             Cells::Batches(Some(batches)) => batches.kind().map_err(|e| e.in_source(&self.name)),
             _ => Ok(None),
+        }
+    }
+
+    /// Returns the batches of columns in memory, if the rows are such.
+    #[cfg(feature = "arrow")]
+    pub(super) fn table(&self) -> Option<&[arrow_array::RecordBatch]> {
+        match &self.cells {
+            Cells::Batches(Some(batches)) => batches.table(),
+            _ => None,
         }
     }
 
