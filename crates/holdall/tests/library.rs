@@ -56,6 +56,7 @@ mod own_memory;
 mod plain;
 mod promises;
 mod pytorch;
+mod quantized_weights;
 mod query;
 mod ranges;
 mod records;
