@@ -287,9 +287,8 @@ fn awq_gemv(draft: &mut Draft<'_, '_>, names: &Names, words: &StoredTensor) -> R
     let groups = inputs.div_ceil(size);
     let [_, zero_words] = matrix(zeros)?;
     let [_, stored] = matrix(scales)?;
-    // Both are padded on the right, the scales to the number of zero points that the words have room for.
-    let least = groups.div_ceil(8);
-    if zero_words < least || stored < groups || stored > zero_words.saturating_mul(8) {
+    // Both are padded on the right: there is a scale for each zero point that the words have room for.
+    if zero_words < groups.div_ceil(8) || Some(stored) != zero_words.checked_mul(8) {
         let message = format!(
             "expected scales and zero points of {groups} groups, found {:?} and {:?}",
             scales.shape, zeros.shape
