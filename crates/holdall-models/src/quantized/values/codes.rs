@@ -23,8 +23,6 @@ pub(super) struct CodeReader {
 
 #[derive(Debug)]
 enum Reading {
-    /// A byte is E4M3, of which the values are computed: quicker than a table.
-    E4m3,
     Signed,
     Unsigned,
     Table(Box<[f32; 256]>),
@@ -111,11 +109,6 @@ impl CodeReader {
         let line = |row: usize| self.bytes.get(row.saturating_mul(self.stride)..).unwrap_or(&[]);
         let codes = |row: usize| line(row).get(start..).unwrap_or(&[]);
         match &self.reading {
-            Reading::E4m3 => {
-                for (x, code) in out.iter_mut().zip(codes(row)) {
-                    *x = e4m3(*code);
-                }
-            }
             Reading::Signed => {
                 for (x, code) in out.iter_mut().zip(codes(row)) {
                     *x = f32::from(code.cast_signed());
@@ -216,23 +209,12 @@ impl CodeReader {
     }
 }
 
-/// Converts an E4M3 float.
-#[inline]
-fn e4m3(code: u8) -> f32 {
-    let code = u32::from(code);
-    let magnitude = code & 0x7f;
-    // The exponent bits become those of a tiny f32, which is then scaled: also right for subnormal numbers.
-    let tiny = f32::from_bits((code & 0x80) << 24 | magnitude << 20);
-    let scaled = tiny * f32::from_bits((127 + 120) << 23);
-    if magnitude == 0x7f { f32::from_bits(scaled.to_bits() | 0x7fc0_0000) } else { scaled }
-}
-
 fn byte_reading(code: ByteCode) -> Result<Reading> {
     let table = |logical: LogicalType| -> Result<Reading> {
         Ok(Reading::Table(numbers(DType::U8, Some(&logical), &all_bytes())?))
     };
     match code {
-        ByteCode::E4m3 => Ok(Reading::E4m3),
+        ByteCode::E4m3 => table(LogicalType::F8E4M3Fn),
         ByteCode::E5m2 => table(LogicalType::F8E5M2),
         ByteCode::E4m3Fnuz => table(LogicalType::F8E4M3FnUz),
         ByteCode::E5m2Fnuz => table(LogicalType::F8E5M2FnUz),

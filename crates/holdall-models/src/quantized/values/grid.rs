@@ -144,21 +144,30 @@ impl CellValues {
                 let run = |run: &mut [f32], cell: usize| {
                     // A tensor without a scale for each cell cannot exist: the number of scales was checked.
                     let (s, z) = (value(scales, cell), value(offsets, cell));
-                    match run.as_chunks_mut::<16>() {
-                        (whole, []) => {
-                            for x in whole.iter_mut().flatten() {
-                                *x = operation(*x, s, z);
-                            }
+                    let (whole, rest) = run.as_chunks_mut::<16>();
+                    for line in whole {
+                        for x in line {
+                            *x = operation(*x, s, z);
                         }
-                        _ => {
-                            for x in run {
-                                *x = operation(*x, s, z);
-                            }
-                        }
+                    }
+                    for x in rest {
+                        *x = operation(*x, s, z);
                     }
                 };
                 run(head, cell);
-                for (cell, x) in (cell.saturating_add(1)..).zip(tail.chunks_mut(*size)) {
+                let cell = cell.saturating_add(1);
+                if *size == 16 && offsets.is_empty() {
+                    // The most frequent small size, without a loop of unknown length.
+                    let (whole, rest) = tail.as_chunks_mut::<16>();
+                    let count = whole.len();
+                    for (line, s) in whole.iter_mut().zip(scales.get(cell..).unwrap_or(&[])) {
+                        for x in line {
+                            *x = operation(*x, *s, 0.0);
+                        }
+                    }
+                    return run(rest, cell.saturating_add(count));
+                }
+                for (cell, x) in (cell..).zip(tail.chunks_mut(*size)) {
                     run(x, cell);
                 }
             }

@@ -12,7 +12,7 @@ use holdall_core::layout::{Computed, LENGTH, ROWS};
 use std::ops::Range;
 
 /// The maximum number of elements that are decoded before their scales are applied, so that they stay in the cache.
-const RUN: usize = 2048;
+const RUN: usize = 1024;
 /// Rows and columns of a stored matrix that are transposed at a time.
 const TILE_ROWS: usize = 16;
 const TILE_COLUMNS: usize = 64;
