@@ -90,7 +90,11 @@ pub fn scaled_weight(tensor: &Tensor, from: &ElementType, to: impl fmt::Display)
                 ),
             };
             let e = SCALED.broken(message).in_tensor(tensor.name());
-            return Some(if weight.fault().is_none() { e.with_remedy(Remedy::MakeDense) } else { e });
+            return Some(if weight.fault().is_none() {
+                e.with_remedy(Remedy::MakeDense)
+            } else {
+                e
+            });
         }
         Ok(None) => {}
     }

@@ -12,8 +12,8 @@ use holdall_core::layout::Decoded;
 use holdall_core::model::IndexBuilder;
 use holdall_core::{Component, Error, Extent, Layout, Result, Role, Value};
 use holdall_models::quantized::{
-    Kind, QuantizationTexts, QuantizedWeight, StoredTensor, StoredTensors, TEXT, WeightValues, find,
-    may_be_quantized, small_tensors,
+    Kind, QuantizationTexts, QuantizedWeight, StoredTensor, StoredTensors, TEXT, WeightValues,
+    find, may_be_quantized, small_tensors,
 };
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
@@ -111,10 +111,13 @@ impl File {
 
     /// Reads the texts in the folder of the model.
     fn quantization_texts(&self) -> Result<QuantizationTexts> {
-        let mut texts =
-            QuantizationTexts { metadata: self.attributes().clone(), ..QuantizationTexts::default() };
+        let mut texts = QuantizationTexts {
+            metadata: self.attributes().clone(),
+            ..QuantizationTexts::default()
+        };
         let first = self.files().first().map(|file| &file.location);
-        let Some(location) = first.filter(|location| !matches!(location, Location::Bytes(_))) else {
+        let Some(location) = first.filter(|location| !matches!(location, Location::Bytes(_)))
+        else {
             return Ok(texts);
         };
         let folder = Site::new(self.options(), location)?.folder;
@@ -222,7 +225,8 @@ impl File {
             "tensor_names" => any(|kind| kind == Kind::Torchao),
             // torchao describes each tensor under its name.
             name => {
-                let is_type = |value: &Value| value.as_text().is_some_and(|t| t.contains("\"_type\""));
+                let is_type =
+                    |value: &Value| value.as_text().is_some_and(|t| t.contains("\"_type\""));
                 self.attributes().get(name).is_some_and(is_type)
                     && self.index().get(name).is_some()
                     && any(|kind| kind == Kind::Torchao)

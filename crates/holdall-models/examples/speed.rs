@@ -129,7 +129,11 @@ fn main() {
         &[],
         |tensors, out| {
             let words = |name: &str| -> Vec<u32> {
-                tensors[name].3.chunks(4).map(|b| u32::from_le_bytes(b.try_into().unwrap())).collect()
+                tensors[name]
+                    .3
+                    .chunks(4)
+                    .map(|b| u32::from_le_bytes(b.try_into().unwrap()))
+                    .collect()
             };
             let (q, z, s) = (words("a.qweight"), words("a.qzeros"), &tensors["a.scales"].3);
             // Sixteen columns at a time, so that whole lines of the cache are used.
@@ -186,7 +190,8 @@ fn main() {
         ]),
         &["a.weight.quant_state.bitsandbytes__nf4"],
         |tensors, out| {
-            let map: Vec<f32> = (0..16).map(|i| f32_at(&tensors["a.weight.quant_map"].3, i)).collect();
+            let map: Vec<f32> =
+                (0..16).map(|i| f32_at(&tensors["a.weight.quant_map"].3, i)).collect();
             let (codes, scales) = (&tensors["a.weight"].3, &tensors["a.weight.absmax"].3);
             for (block, (x, codes)) in out.chunks_mut(64).zip(codes.chunks(32)).enumerate() {
                 let scale = f32_at(scales, block);

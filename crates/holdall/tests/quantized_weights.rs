@@ -2,7 +2,7 @@
 //! conversions.
 
 use holdall::quantized::Kind;
-use holdall::{Check, Convert, FloatType, File, Layout, Remedy, WriteOptions};
+use holdall::{Check, Convert, File, FloatType, Layout, Remedy, WriteOptions};
 use std::path::{Path, PathBuf};
 
 fn corpus() -> PathBuf {
@@ -18,9 +18,8 @@ fn expected(folder: &Path) -> (Vec<(String, String)>, bool) {
     let text = std::fs::read(folder.join("expect.json")).unwrap();
     let json = holdall::json::parse(&text, 32).unwrap();
     let all = json["expected"].as_object().unwrap().iter();
-    let digests = all.map(|(name, about)| {
-        (name.clone(), about["sha256"].as_str().unwrap().to_owned())
-    });
+    let digests =
+        all.map(|(name, about)| (name.clone(), about["sha256"].as_str().unwrap().to_owned()));
     (digests.collect(), json.get("error").is_some())
 }
 

@@ -210,8 +210,9 @@ impl Stack {
     /// Returns [`SHAPE`] if the shape has no dimensions, or too many elements.
     pub(super) fn from_shape(shape: &[u64]) -> Result<Stack> {
         let fail = |what: &str| SHAPE.broken(format!("{what} {shape:?}"));
-        let (columns, rest) =
-            shape.split_last().ok_or_else(|| fail("expected at least one dimension, found shape"))?;
+        let (columns, rest) = shape
+            .split_last()
+            .ok_or_else(|| fail("expected at least one dimension, found shape"))?;
         let (rows, leading) = rest.split_last().unwrap_or((&1, &[]));
         let matrices = leading.iter().try_fold(1u64, |n, size| n.checked_mul(*size));
         let count = matrices.and_then(|n| n.checked_mul(*rows)?.checked_mul(*columns));

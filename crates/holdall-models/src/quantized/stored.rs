@@ -54,7 +54,10 @@ impl StoredTensors {
     }
 
     /// Returns the names that begin with `prefix`, sorted.
-    pub(super) fn names_from<'a>(&'a self, prefix: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+    pub(super) fn names_from<'a>(
+        &'a self,
+        prefix: &str,
+    ) -> impl Iterator<Item = &'a str> + use<'a> {
         let name = |at: &usize| self.all.get(*at).map_or("", |tensor| tensor.name.as_str());
         let start = self.sorted.partition_point(|at| name(at) < prefix);
         let prefix = prefix.to_owned();

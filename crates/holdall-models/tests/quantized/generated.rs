@@ -73,14 +73,19 @@ fn a_companion_of_another_shape_is_a_fault() {
                     let mut bytes = stored.bytes.to_vec();
                     bytes.resize(new, 1);
                     let mut model = made.model.clone();
-                    let changed =
-                        Stored { dtype: stored.dtype.clone(), shape: other.clone(), bytes: Bytes::from(bytes) };
+                    let changed = Stored {
+                        dtype: stored.dtype.clone(),
+                        shape: other.clone(),
+                        bytes: Bytes::from(bytes),
+                    };
                     model.tensors.insert((*name).to_owned(), changed);
                     let found = model.find().unwrap();
                     // A larger weight can be a weight too, if its scales fit it as well.
                     let is_weight = found.iter().any(|w| {
                         w.fault().is_none()
-                            && w.components().iter().any(|c| c.role == "weight" && c.tensor == *name)
+                            && w.components()
+                                .iter()
+                                .any(|c| c.role == "weight" && c.tensor == *name)
                     });
                     // compressed-tensors had two packings, which the number of words tells apart.
                     if is_weight && made.kind == Kind::CompressedPacked {
@@ -90,7 +95,10 @@ fn a_companion_of_another_shape_is_a_fault() {
                         found.iter().for_each(|weight| drop(model.values(weight).unwrap()));
                         continue;
                     }
-                    refused(&model, &format!("{} {:?} with {name} of shape {other:?}", made.kind, made.shape));
+                    refused(
+                        &model,
+                        &format!("{} {:?} with {name} of shape {other:?}", made.kind, made.shape),
+                    );
                 }
             }
         }

@@ -52,7 +52,8 @@ fn add(model: &mut Model, name: &str, dtype: &str, shape: &[u64], bytes: Vec<u8>
     let (storage, logical) = types(dtype);
     let width = logical.map_or(storage.width(), |_| 1);
     assert_eq!(bytes.len() as u64, shape.iter().product::<u64>() * width, "{name}");
-    let stored = Stored { dtype: dtype.to_owned(), shape: shape.to_vec(), bytes: Bytes::from(bytes) };
+    let stored =
+        Stored { dtype: dtype.to_owned(), shape: shape.to_vec(), bytes: Bytes::from(bytes) };
     model.tensors.insert(name.to_owned(), stored);
 }
 
@@ -144,9 +145,8 @@ fn fp8_block(random: &mut Random, has_power: bool) -> Made {
     };
     let codes = decoded("F8_E4M3", &bytes);
     add(&mut model, "a.weight", "F8_E4M3", &[n as u64, k as u64], bytes);
-    let values = (0..n * k)
-        .map(|at| codes[at] * scales[at / k / bn * grid[1] + at % k / bk])
-        .collect();
+    let values =
+        (0..n * k).map(|at| codes[at] * scales[at / k / bn * grid[1] + at % k / bk]).collect();
     let kind = if bn > 1 { Kind::Fp8Block } else { Kind::Fp8 };
     let required = vec!["a.weight", "a.weight_scale_inv"];
     Made { kind, name: "a.weight", model, shape: vec![n as u64, k as u64], values, required }
@@ -164,7 +164,14 @@ fn fp8_rows(random: &mut Random) -> Made {
     floats(&mut model, "a.input_scale", "F32", &[], &[3.0]);
     let values = (0..n * k).map(|at| codes[at] * scales[at / k]).collect();
     let required = vec!["a.weight", "a.weight_scale"];
-    Made { kind: Kind::Fp8, name: "a.weight", model, shape: vec![n as u64, k as u64], values, required }
+    Made {
+        kind: Kind::Fp8,
+        name: "a.weight",
+        model,
+        shape: vec![n as u64, k as u64],
+        values,
+        required,
+    }
 }
 
 fn gptq(random: &mut Random) -> Made {
@@ -186,11 +193,24 @@ fn gptq(random: &mut Random) -> Made {
     let scales: Vec<f32> = (0..groups * n).map(|_| random.float()).collect();
     let down = packed(&transposed(&q, k, n), k, bits);
     let rows = k * bits as usize / 32;
-    add(&mut model, "a.qweight", "I32", &[rows as u64, n as u64], words(&transposed(&down, n, rows)));
+    add(
+        &mut model,
+        "a.qweight",
+        "I32",
+        &[rows as u64, n as u64],
+        words(&transposed(&down, n, rows)),
+    );
     let add_one = u32::from(!is_v2);
-    let stored: Vec<u32> = zeros.iter().map(|z| z.wrapping_sub(add_one) & ((1 << bits) - 1)).collect();
+    let stored: Vec<u32> =
+        zeros.iter().map(|z| z.wrapping_sub(add_one) & ((1 << bits) - 1)).collect();
     let zero_words = (n * bits as usize / 32) as u64;
-    add(&mut model, "a.qzeros", "I32", &[groups as u64, zero_words], words(&packed(&stored, n, bits)));
+    add(
+        &mut model,
+        "a.qzeros",
+        "I32",
+        &[groups as u64, zero_words],
+        words(&packed(&stored, n, bits)),
+    );
     let scales = floats(&mut model, "a.scales", "BF16", &[groups as u64, n as u64], &scales);
     let index: Vec<u32> = (0..k)
         .map(|at| if is_ordered { random.below(groups as u64) as u32 } else { (at / g) as u32 })
@@ -210,7 +230,14 @@ fn gptq(random: &mut Random) -> Made {
         scales[cell] * (q[column * n + row] as f32 - zeros[cell] as f32)
     });
     let values = values.collect();
-    Made { kind: Kind::Gptq, name: "a.weight", model, shape: vec![n as u64, k as u64], values, required }
+    Made {
+        kind: Kind::Gptq,
+        name: "a.weight",
+        model,
+        shape: vec![n as u64, k as u64],
+        values,
+        required,
+    }
 }
 
 fn awq(random: &mut Random, is_gemv: bool) -> Made {
@@ -232,8 +259,10 @@ fn awq(random: &mut Random, is_gemv: bool) -> Made {
     // Both are by weight rows here: `q` is [n, k], zeros and scales are [n, groups].
     let scales: Vec<f32> = if is_gemv {
         let wide = groups.div_ceil(8) + random.below(2) as usize;
-        let padded = |row: usize, at: usize| if at < groups { scales[row * groups + at] } else { 9.0 };
-        let all: Vec<f32> = (0..n * wide * 8).map(|at| padded(at / (wide * 8), at % (wide * 8))).collect();
+        let padded =
+            |row: usize, at: usize| if at < groups { scales[row * groups + at] } else { 9.0 };
+        let all: Vec<f32> =
+            (0..n * wide * 8).map(|at| padded(at / (wide * 8), at % (wide * 8))).collect();
         let all = floats(&mut model, "a.scales", "BF16", &[n as u64, wide as u64 * 8], &all);
         add(&mut model, "a.qweight", "I32", &[n as u64, k as u64 / 8], words(&packed(&q, k, 4)));
         let mut wide_zeros = packed(&zeros, groups, 4);
@@ -248,7 +277,13 @@ fn awq(random: &mut Random, is_gemv: bool) -> Made {
         let shape = [k as u64, n as u64 / 8];
         add(&mut model, "a.qweight", "I32", &shape, words(&interleaved(&transposed(&q, n, k))));
         let shape = [groups as u64, n as u64 / 8];
-        add(&mut model, "a.qzeros", "I32", &shape, words(&interleaved(&transposed(&zeros, n, groups))));
+        add(
+            &mut model,
+            "a.qzeros",
+            "I32",
+            &shape,
+            words(&interleaved(&transposed(&zeros, n, groups))),
+        );
         transposed(&turned, groups, n)
     };
     let values = (0..n * k).map(|at| {
@@ -264,7 +299,11 @@ fn awq(random: &mut Random, is_gemv: bool) -> Made {
 fn mlx(random: &mut Random) -> Made {
     let bits = [2u32, 3, 4, 5, 6, 8][random.below(6) as usize];
     let g = [32usize, 64, 128][random.below(3) as usize];
-    let (e, n, k) = (1 + random.below(3) as usize, 1 + random.below(9) as usize, g * (1 + random.below(3) as usize));
+    let (e, n, k) = (
+        1 + random.below(3) as usize,
+        1 + random.below(9) as usize,
+        g * (1 + random.below(3) as usize),
+    );
     let mut model = config(&format!("{{\"quantization\":{{\"group_size\":{g},\"bits\":{bits}}}}}"));
     let q = random.codes(e * n * k, bits);
     let lead: Vec<u64> = if e > 1 { vec![e as u64, n as u64] } else { vec![n as u64] };
@@ -392,7 +431,14 @@ fn bnb(random: &mut Random) -> Made {
     let name = "a.weight.quant_state.bitsandbytes__fp4";
     add(&mut model, name, "U8", &[state.len() as u64], state.into_bytes());
     let values = (0..count).map(|at| map[codes[at] as usize] * scales[at / block]).collect();
-    Made { kind: Kind::BitsAndBytes4, name: "a.weight", model, shape: shape.to_vec(), values, required }
+    Made {
+        kind: Kind::BitsAndBytes4,
+        name: "a.weight",
+        model,
+        shape: shape.to_vec(),
+        values,
+        required,
+    }
 }
 
 fn ct_packed(random: &mut Random) -> Made {
@@ -401,7 +447,8 @@ fn ct_packed(random: &mut Random) -> Made {
     let g = [16usize, 33, k][random.below(3) as usize];
     let groups = k.div_ceil(g);
     let is_asymmetric = random.below(2) == 0;
-    let strategy = if g == k { "\"channel\"".to_owned() } else { format!("\"group\",\"group_size\":{g}") };
+    let strategy =
+        if g == k { "\"channel\"".to_owned() } else { format!("\"group\",\"group_size\":{g}") };
     let mut model = config(&format!(
         "{{\"quantization_config\":{{\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\",\"version\":\"0.20.1\",\
          \"config_groups\":{{\"group_0\":{{\"weights\":{{\"num_bits\":{bits},\"type\":\"int\",\"symmetric\":{},\"strategy\":{strategy}}}}}}}}}}}",
@@ -451,7 +498,13 @@ fn ct_mx(random: &mut Random, kind: Kind) -> Made {
     let (name, codes): (_, Vec<f32>) = match kind {
         Kind::CompressedMxfp4 => {
             let codes = random.codes(n * k, 4);
-            add(&mut model, "a.weight_packed", "U8", &[n as u64, k as u64 / 2], pairs(&codes, false));
+            add(
+                &mut model,
+                "a.weight_packed",
+                "U8",
+                &[n as u64, k as u64 / 2],
+                pairs(&codes, false),
+            );
             ("a.weight_packed", codes.iter().map(|c| E2M1[*c as usize]).collect())
         }
         Kind::CompressedMxfp6 => {
@@ -501,11 +554,19 @@ fn ct_int(random: &mut Random) -> Made {
     });
     let values = values.collect();
     let required = vec!["a.weight", "a.weight_scale"];
-    Made { kind: Kind::CompressedInt, name: "a.weight", model, shape: vec![n as u64, k as u64], values, required }
+    Made {
+        kind: Kind::CompressedInt,
+        name: "a.weight",
+        model,
+        shape: vec![n as u64, k as u64],
+        values,
+        required,
+    }
 }
 
 fn gpt_oss(random: &mut Random) -> Made {
-    let (e, n, groups) = (1 + random.below(3) as usize, 1 + random.below(70) as usize, 1 + random.below(3) as usize);
+    let (e, n, groups) =
+        (1 + random.below(3) as usize, 1 + random.below(70) as usize, 1 + random.below(3) as usize);
     let k = groups * 32;
     let mut model = config("{\"quantization_config\":{\"quant_method\":\"mxfp4\"}}");
     let codes = random.codes(e * n * k, 4);
@@ -536,13 +597,24 @@ fn bitnet(random: &mut Random) -> Made {
     });
     let values = values.collect();
     let required = vec!["a.weight", "a.weight_scale"];
-    Made { kind: Kind::BitNet, name: "a.weight", model, shape: vec![4 * slab as u64, k as u64], values, required }
+    Made {
+        kind: Kind::BitNet,
+        name: "a.weight",
+        model,
+        shape: vec![4 * slab as u64, k as u64],
+        values,
+        required,
+    }
 }
 
 fn hqq(random: &mut Random) -> Made {
-    let (bits, per, packing) =
-        [(8u32, 1usize, "8bit_u8"), (4, 2, "4bit_u8"), (2, 4, "2bit_u8"), (1, 8, "1bit_u8"), (3, 10, "3bit_32")]
-            [random.below(5) as usize];
+    let (bits, per, packing) = [
+        (8u32, 1usize, "8bit_u8"),
+        (4, 2, "4bit_u8"),
+        (2, 4, "2bit_u8"),
+        (1, 8, "1bit_u8"),
+        (3, 10, "3bit_32"),
+    ][random.below(5) as usize];
     let axis = random.below(2) as usize;
     let g = 8 * (1 + random.below(4) as usize);
     let other = 8 * (1 + random.below(5) as usize);
@@ -594,7 +666,14 @@ fn deepseek_v4(random: &mut Random) -> Made {
     add(&mut model, "a.scale", "F8_E8M0", &[n as u64, k as u64 / 32], scale);
     let values = (0..n * k).map(|at| E2M1[codes[at] as usize] * scales[at / 32]).collect();
     let required = vec!["a.weight", "a.scale"];
-    Made { kind: Kind::DeepSeekV4, name: "a.weight", model, shape: vec![n as u64, k as u64], values, required }
+    Made {
+        kind: Kind::DeepSeekV4,
+        name: "a.weight",
+        model,
+        shape: vec![n as u64, k as u64],
+        values,
+        required,
+    }
 }
 
 fn comfy(random: &mut Random, kind: Kind) -> Made {
@@ -608,7 +687,10 @@ fn comfy(random: &mut Random, kind: Kind) -> Made {
             add(&mut model, "a.weight", "I8", &shape, bytes.clone());
             let some: Vec<f32> = (0..n).map(|_| random.float()).collect();
             let scales = floats(&mut model, "a.weight_scale", "F32", &[n as u64, 1], &some);
-            ("int8_tensorwise", (0..n * k).map(|at| f32::from(bytes[at] as i8) * scales[at / k]).collect())
+            (
+                "int8_tensorwise",
+                (0..n * k).map(|at| f32::from(bytes[at] as i8) * scales[at / k]).collect(),
+            )
         }
         Kind::ComfyMxfp8 => {
             let bytes = e4m3_without_nan(random, n * k);

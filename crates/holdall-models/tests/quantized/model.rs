@@ -80,7 +80,8 @@ impl Model {
             StoredTensor { name: name.clone(), dtype, logical_type, shape: tensor.shape.clone() }
         }));
         let small = small_tensors(&stored);
-        let small = small.iter().map(|name| ((*name).to_owned(), self.tensors[*name].bytes.clone()));
+        let small =
+            small.iter().map(|name| ((*name).to_owned(), self.tensors[*name].bytes.clone()));
         let small = small.collect();
         find(&stored, &self.texts, &small)
     }
@@ -106,7 +107,10 @@ impl Model {
         let mut ranges = vec![(0, 0), (count / 3, count), (0, count / 2), (count / 2, count)];
         for at in 0..(count / row).min(9) {
             ranges.push((at * row, (at + 1) * row));
-            ranges.push(((at * row + 1).min(count), (at * row + 2 * row).saturating_sub(1).min(count)));
+            ranges.push((
+                (at * row + 1).min(count),
+                (at * row + 2 * row).saturating_sub(1).min(count),
+            ));
         }
         for n in 0..40u64 {
             let start = (n * 7919) % count.max(1);

@@ -44,7 +44,9 @@ fn four_bits(draft: &mut Draft<'_, '_>, name: &str, kind: &str) -> Result<Descri
     if !matches!(kind, "nf4" | "fp4") {
         return Err(KIND.broken(format!("codes of type `{}`", kind.shown())));
     }
-    let no = |what: &str| PARAMETER.broken(format!("`{what}` is missing or invalid")).in_tensor(&state_name);
+    let no = |what: &str| {
+        PARAMETER.broken(format!("`{what}` is missing or invalid")).in_tensor(&state_name)
+    };
     let block = member(&state, "blocksize").and_then(count).ok_or_else(|| no("blocksize"))?;
     draft.parameter("block", block);
     let shape = match member(&state, "shape") {
@@ -61,7 +63,8 @@ fn four_bits(draft: &mut Draft<'_, '_>, name: &str, kind: &str) -> Result<Descri
     let len = elements.div_ceil(2);
     let padded = len.div_ceil(weight.dtype.width().max(1)).saturating_mul(weight.dtype.width());
     if weight.byte_len() != Some(padded) {
-        let message = format!("shape {shape:?} needs {padded} bytes, found shape {:?}", weight.shape);
+        let message =
+            format!("shape {shape:?} needs {padded} bytes, found shape {:?}", weight.shape);
         return Err(SHAPE.broken(message).in_tensor(name));
     }
     map.expect_shape(&[16])?;

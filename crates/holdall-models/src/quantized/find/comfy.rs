@@ -43,9 +43,9 @@ fn layers(finder: &Finder<'_>) -> Vec<(String, Value)> {
     };
     match parsed.as_ref().and_then(|parsed| member(parsed, "layers")) {
         Some(Value::Map(layers)) => {
-            let named = layers.iter().filter_map(|(name, value)| {
-                Some((name.as_text()?.to_owned(), value.clone()))
-            });
+            let named = layers
+                .iter()
+                .filter_map(|(name, value)| Some((name.as_text()?.to_owned(), value.clone())));
             named.collect()
         }
         _ => Vec::new(),
@@ -153,7 +153,11 @@ fn nvfp4(
     plain(shape, Codes::HighNibbles { row_len, table: Table::E2m1 }, grid, Arithmetic::Multiply)
 }
 
-fn mxfp8(draft: &mut Draft<'_, '_>, weight: &StoredTensor, scale: &StoredTensor) -> Result<Described> {
+fn mxfp8(
+    draft: &mut Draft<'_, '_>,
+    weight: &StoredTensor,
+    scale: &StoredTensor,
+) -> Result<Described> {
     draft.kind(Kind::ComfyMxfp8);
     let is_power = scale.is_plain(DType::U8) || scale.is_of(&LogicalType::F8E8M0);
     scale.expect_type(is_power, "powers of two (u8 or f8_e8m0)")?;

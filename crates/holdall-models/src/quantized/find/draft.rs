@@ -146,7 +146,8 @@ impl<'f, 'a> Draft<'f, 'a> {
         let neighbours = self.finder.neighbours(&self.name);
         let unknown = neighbours.into_iter().filter(|name| {
             let own = name.strip_prefix(self.name.as_str());
-            let continues = own.is_some_and(|rest| rest.starts_with(['_', '.']) && !rest.ends_with("bias"));
+            let continues =
+                own.is_some_and(|rest| rest.starts_with(['_', '.']) && !rest.ends_with("bias"));
             let of_module = module.as_ref().and_then(|module| name.strip_prefix(module.as_str()));
             let of_module = of_module.and_then(|rest| rest.strip_prefix('.'));
             continues || of_module.is_some_and(|last| !last.contains('.') && is_changing(last))
@@ -157,7 +158,12 @@ impl<'f, 'a> Draft<'f, 'a> {
         }
         let names = list(unknown.iter().map(|name| format!("`{}`", name.shown())));
         let message = format!("a weight of kind {} has the unknown companions {names}", self.kind);
-        unknown.into_iter().map(str::to_owned).collect::<Vec<_>>().iter().for_each(|name| self.claim(name));
+        unknown
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+            .iter()
+            .for_each(|name| self.claim(name));
         Err(COMPANION.broken(message))
     }
 
@@ -267,7 +273,10 @@ pub(super) fn plain(
 ///
 /// # Errors
 /// Returns [`SHAPE`] if the shape has no dimensions, or if the number exceeds 64 bits.
-pub(super) fn with_columns(tensor: &StoredTensor, columns: impl Fn(u64) -> Option<u64>) -> Result<Vec<u64>> {
+pub(super) fn with_columns(
+    tensor: &StoredTensor,
+    columns: impl Fn(u64) -> Option<u64>,
+) -> Result<Vec<u64>> {
     let mut shape = tensor.shape.clone();
     let changed = shape.last_mut().and_then(|last| {
         *last = columns(*last)?;

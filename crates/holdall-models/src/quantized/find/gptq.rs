@@ -53,7 +53,8 @@ enum Layout {
 
 impl Layout {
     fn from_settings(settings: &Settings) -> Result<Layout> {
-        let format = ["checkpoint_format", "format", "version"].iter().find_map(|key| settings.text(key));
+        let format =
+            ["checkpoint_format", "format", "version"].iter().find_map(|key| settings.text(key));
         let method = settings.method().or_else(|| {
             // Older files of AutoGPTQ and AutoAWQ do not name the method.
             let is_awq = settings.get("w_bit").is_some() || settings.get("q_group_size").is_some();
@@ -110,7 +111,12 @@ fn too_large() -> Error {
     SHAPE.broken("the shape of a weight exceeds 64 bits")
 }
 
-fn gptq(draft: &mut Draft<'_, '_>, names: &Names, words: &StoredTensor, zero_add: u32) -> Result<Described> {
+fn gptq(
+    draft: &mut Draft<'_, '_>,
+    names: &Names,
+    words: &StoredTensor,
+    zero_add: u32,
+) -> Result<Described> {
     draft.kind(Kind::Gptq);
     let scales = draft.take("scale", &names.scales)?;
     let zeros = draft.take("zero", &names.zeros)?;
@@ -124,7 +130,8 @@ fn gptq(draft: &mut Draft<'_, '_>, names: &Names, words: &StoredTensor, zero_add
     let [_, zero_words] = matrix(zeros)?;
     // Words of zero points tell the bits, because layers can have their own.
     let bits = [2u64, 3, 4, 8].into_iter().find(|bits| {
-        outputs > 0 && outputs.checked_mul(*bits).map(|n| n.div_ceil(32)) == Some(zero_words)
+        outputs > 0
+            && outputs.checked_mul(*bits).map(|n| n.div_ceil(32)) == Some(zero_words)
             && word_rows % if *bits == 3 { 3 } else { 1 } == 0
     });
     let stated = stated_bits(draft.settings());
@@ -158,7 +165,8 @@ fn gptq(draft: &mut Draft<'_, '_>, names: &Names, words: &StoredTensor, zero_add
         }
         index.expect_shape(&[inputs])?;
     }
-    let group = stated_group(draft.settings()).or_else(|e| if index.is_some() { Ok(None) } else { Err(e) })?;
+    let group = stated_group(draft.settings())
+        .or_else(|e| if index.is_some() { Ok(None) } else { Err(e) })?;
     let size = group_size(group, inputs, groups, index.is_some(), has_layers)
         .map_err(|e| e.in_tensor(&scales.name))?;
     draft.parameter("bits", bits);

@@ -39,7 +39,9 @@ pub(super) const HQQ_PARAMETERS: [&str; 17] = [
 pub(super) fn find(finder: &mut Finder<'_>) {
     for name in finder.with_suffix("_blocks") {
         let is_ours = |tensor: &StoredTensor| {
-            tensor.is_plain(DType::U8) && tensor.shape.len() == 4 && tensor.shape.last() == Some(&16)
+            tensor.is_plain(DType::U8)
+                && tensor.shape.len() == 4
+                && tensor.shape.last() == Some(&16)
         };
         let blocks = format!("{name}_blocks");
         let is_mxfp4 = finder.settings.method().as_deref() == Some("mxfp4");
@@ -66,7 +68,8 @@ pub(super) fn find(finder: &mut Finder<'_>) {
         finder.add(name, |draft| quanto_packed(draft, name));
     }
     for name in finder.with_suffix("._data") {
-        if finder.get(&format!("{name}._scale")).is_some() || finder.settings.quanto_qmap.is_some() {
+        if finder.get(&format!("{name}._scale")).is_some() || finder.settings.quanto_qmap.is_some()
+        {
             finder.add(name, |draft| quanto(draft, name));
         }
     }
@@ -80,7 +83,8 @@ fn gpt_oss(draft: &mut Draft<'_, '_>, name: &str) -> Result<Described> {
     let is_power = scale.is_plain(DType::U8) || scale.is_of(&LogicalType::F8E8M0);
     scale.expect_type(is_power, "u8")?;
     let &[experts, rows, groups, 16] = &blocks.shape[..] else {
-        let message = format!("expected shape [experts, rows, groups, 16], found {:?}", blocks.shape);
+        let message =
+            format!("expected shape [experts, rows, groups, 16], found {:?}", blocks.shape);
         return Err(SHAPE.broken(message).in_tensor(&blocks.name));
     };
     scale.expect_shape(&[experts, rows, groups])?;
@@ -139,16 +143,14 @@ fn hqq(draft: &mut Draft<'_, '_>, module: &str) -> Result<Described> {
     let bits = number("nbits")?;
     let axis = number("axis")?;
     let bytes = draft.small(&name("shape"))?;
-    let shape: Option<Vec<u64>> = bytes
-        .as_chunks()
-        .0
-        .iter()
-        .map(|b| u64::try_from(i64::from_le_bytes(*b)).ok())
-        .collect();
+    let shape: Option<Vec<u64>> =
+        bytes.as_chunks().0.iter().map(|b| u64::try_from(i64::from_le_bytes(*b)).ok()).collect();
     let shape = shape.filter(|shape| !shape.is_empty());
-    let shape = shape.ok_or_else(|| CONTENT.broken("the shape is invalid").in_tensor(name("shape")))?;
+    let shape =
+        shape.ok_or_else(|| CONTENT.broken("the shape is invalid").in_tensor(name("shape")))?;
     let count = element_count(&shape).filter(|n| *n <= u64::MAX / 64);
-    let count = count.ok_or_else(|| CONTENT.broken("too many elements").in_tensor(name("shape")))?;
+    let count =
+        count.ok_or_else(|| CONTENT.broken("too many elements").in_tensor(name("shape")))?;
     let packing = match draft.small(&name("packing")) {
         Ok(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Err(_) => format!("{bits}bit_{}", if bits == 3 { "32" } else { "u8" }),
@@ -309,7 +311,9 @@ fn quanto_packed(draft: &mut Draft<'_, '_>, name: &str) -> Result<Described> {
         _ => None,
     });
     let outputs = outputs.ok_or_else(|| {
-        let message = format!("the shape of {rows} groups of {columns} elements is not known: there is no bias");
+        let message = format!(
+            "the shape of {rows} groups of {columns} elements is not known: there is no bias"
+        );
         PARAMETER.broken(message)
     })?;
     let shape = vec![outputs, count.checked_div(outputs).unwrap_or(0)];

@@ -3,8 +3,8 @@
 use super::super::kind::Kind;
 use super::super::{MISSING, ORPHAN, StoredTensor};
 use super::{Finder, bits_and_bytes};
-use holdall_core::{DType, LogicalType};
 use holdall_core::error::Shown as _;
+use holdall_core::{DType, LogicalType};
 
 /// Ends of names that only tensors next to a quantised weight have, whatever the configuration says.
 const COMPANIONS: [&str; 22] = [
@@ -32,8 +32,16 @@ const COMPANIONS: [&str; 22] = [
     "._weight_zero_point",
 ];
 /// Ends of names that are those of companions if the configuration says that the model is quantised.
-const CONFIGURED: [&str; 8] =
-    [".scales", ".biases", ".g_idx", "weight_shape", "_blocks", "_scales", "._scale", "_proj_scale"];
+const CONFIGURED: [&str; 8] = [
+    ".scales",
+    ".biases",
+    ".g_idx",
+    "weight_shape",
+    "_blocks",
+    "_scales",
+    "._scale",
+    "_proj_scale",
+];
 
 /// Adds a weight with a fault for each companion without a weight, and for each weight without its companions.
 pub(super) fn find(finder: &mut Finder<'_>) {
@@ -53,7 +61,9 @@ pub(super) fn find(finder: &mut Finder<'_>) {
         // Powers of two are nothing but scales.
         let of_module = || {
             let is_power = tensor.is_of(&LogicalType::F8E8M0);
-            name.strip_suffix(".scale").filter(|_| is_power).map(|module| format!("{module}.weight"))
+            name.strip_suffix(".scale")
+                .filter(|_| is_power)
+                .map(|module| format!("{module}.weight"))
         };
         if let Some(weight) = weight_of_companion(name, is_quantized).or_else(of_module) {
             finder.add(weight, |draft| {
@@ -95,7 +105,9 @@ pub(super) fn weight_of_companion(name: &str, is_quantized: bool) -> Option<Stri
     Some(match *end {
         "_proj_scale" => format!("{base}_proj"),
         "_scale_inv" | "_blocks" | "_scales" | "._data" | "._shift" | "._scale" => base.to_owned(),
-        ".weight.absmax" | ".weight.quant_map" | ".weight.nested_absmax"
+        ".weight.absmax"
+        | ".weight.quant_map"
+        | ".weight.nested_absmax"
         | ".weight.nested_quant_map" => format!("{base}.weight"),
         end if end.starts_with('.') => format!("{base}.weight"),
         _ => format!("{base}weight"),
@@ -106,7 +118,8 @@ pub(super) fn weight_of_companion(name: &str, is_quantized: bool) -> Option<Stri
 fn is_scaled(tensor: &StoredTensor, is_quantized: bool, has_others: bool) -> bool {
     let is_weight = tensor.name.ends_with("weight") || tensor.name.ends_with("_proj");
     let is_matrix = tensor.shape.len() >= 2;
-    let is_code = tensor.is_plain(DType::I8) || tensor.is_plain(DType::U8) || tensor.is_plain(DType::U32);
+    let is_code =
+        tensor.is_plain(DType::I8) || tensor.is_plain(DType::U8) || tensor.is_plain(DType::U32);
     let is_fp8 = tensor.is_fp8();
     // Without a configuration, a model may well have plain 8-bit floats.
     is_matrix && (is_quantized || has_others) && (is_fp8 || (is_quantized && is_code && is_weight))

@@ -27,7 +27,8 @@ struct Parameters {
 
 /// Returns the parameters of a module: its own, or those of the model.
 fn parameters(all: Option<&Value>, module: &str) -> Result<Parameters> {
-    let all = all.ok_or_else(|| PARAMETER.broken("`quantization` of `config.json` is not known"))?;
+    let all =
+        all.ok_or_else(|| PARAMETER.broken("`quantization` of `config.json` is not known"))?;
     let own = match member(all, module) {
         Some(Value::Bool(false)) => {
             let message = "`quantization` says that the module is not quantised, but it has scales";
@@ -48,9 +49,8 @@ fn parameters(all: Option<&Value>, module: &str) -> Result<Parameters> {
     };
     let number = |key: &str, default: u64| match find(key) {
         None => Ok(default),
-        Some(value) => {
-            count(value).ok_or_else(|| PARAMETER.broken(format!("`{key}` is not a positive integer")))
-        }
+        Some(value) => count(value)
+            .ok_or_else(|| PARAMETER.broken(format!("`{key}` is not a positive integer"))),
     };
     let bits = number("bits", bits)?;
     let bits = u32::try_from(bits).ok().filter(|bits| (1..=8).contains(bits));
@@ -102,7 +102,9 @@ fn describe(draft: &mut Draft<'_, '_>, module: &str, weight: &StoredTensor) -> R
         return plain(shape, codes, grid, Arithmetic::Bias(biases));
     };
     if bits != own_bits {
-        return Err(PARAMETER.broken(format!("the mode `{mode}` has {own_bits} bits, found {bits}")));
+        return Err(
+            PARAMETER.broken(format!("the mode `{mode}` has {own_bits} bits, found {bits}"))
+        );
     }
     if let Some(bias) = bias {
         let message = format!("the mode `{mode}` has no biases");

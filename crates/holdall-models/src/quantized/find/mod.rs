@@ -49,7 +49,8 @@ pub fn small_tensors(stored: &StoredTensors) -> Vec<&str> {
 pub fn may_be_quantized(stored: &StoredTensors) -> bool {
     stored.iter().any(|tensor| {
         let is_code = tensor.shape.len() >= 2
-            && (tensor.logical_type.is_some() || !(tensor.is_wide_float() || tensor.dtype.width() == 8));
+            && (tensor.logical_type.is_some()
+                || !(tensor.is_wide_float() || tensor.dtype.width() == 8));
         is_code || leftover::is_companion(&tensor.name)
     })
 }

@@ -1,6 +1,8 @@
 //! Weights whose packed elements are called `weight_packed`: compressed-tensors.
 
-use super::super::decoding::{Along, Arithmetic, Codes, Cover, Factor, ScaleType, Table, Zeros, ZerosForm, words_down};
+use super::super::decoding::{
+    Along, Arithmetic, Codes, Cover, Factor, ScaleType, Table, Zeros, ZerosForm, words_down,
+};
 use super::super::kind::Kind;
 use super::super::settings::{count, member};
 use super::super::{CONTENT, KIND, PARAMETER, SHAPE, StoredTensor};
@@ -84,7 +86,8 @@ fn check_bits(settings: &Settings, bits: u32) -> Result<()> {
     if stated.is_empty() || stated.contains(&u64::from(bits)) {
         return Ok(());
     }
-    Err(PARAMETER.broken(format!("the shapes tell elements of {bits} bits, `num_bits` is {stated:?}")))
+    Err(PARAMETER
+        .broken(format!("the shapes tell elements of {bits} bits, `num_bits` is {stated:?}")))
 }
 
 /// Describes integers in words of 32 bits.
@@ -240,11 +243,17 @@ fn scheme(
     }
     match fitting.as_slice() {
         [one] => Ok(one.clone()),
-        [one, rest @ ..] if rest.iter().all(|other| (&other.0, other.1, &other.2) == (&one.0, one.1, &one.2)) => {
+        [one, rest @ ..]
+            if rest
+                .iter()
+                .all(|other| (&other.0, other.1, &other.2) == (&one.0, one.1, &one.2)) =>
+        {
             // Only symmetry differs, which the presence of zero points decides.
             Ok((one.0, one.1, one.2.clone(), None))
         }
-        [] if tried.is_empty() => Err(PARAMETER.broken("the number of bits (`num_bits`) is not known")),
+        [] if tried.is_empty() => {
+            Err(PARAMETER.broken("the number of bits (`num_bits`) is not known"))
+        }
         [] => Err(SHAPE.broken(format!(
             "{words} words and scales of shape {:?} do not fit shape {shape:?} with {tried:?} bits",
             scale.shape

@@ -1,7 +1,9 @@
 //! Weights that keep their name, with scales called `…_scale` or `…_scale_inv` next to them: 8-bit floats and integers
 //! of several writers, NVFP4 of NVIDIA Model Optimizer, BitNet.
 
-use super::super::decoding::{Arithmetic, ByteCode, Codes, Cover, Factor, ScaleType, Table, Zeros, ZerosForm};
+use super::super::decoding::{
+    Arithmetic, ByteCode, Codes, Cover, Factor, ScaleType, Table, Zeros, ZerosForm,
+};
 use super::super::kind::Kind;
 use super::super::settings::{count, member};
 use super::super::{KIND, PARAMETER, SHAPE, StoredTensor, TYPE};
@@ -81,7 +83,11 @@ fn is_power_of_two(scale: &StoredTensor) -> bool {
     scale.is_plain(DType::U8) || scale.is_of(&LogicalType::F8E8M0)
 }
 
-fn fp8(draft: &mut Draft<'_, '_>, weight: &StoredTensor, scale: &StoredTensor) -> Result<Described> {
+fn fp8(
+    draft: &mut Draft<'_, '_>,
+    weight: &StoredTensor,
+    scale: &StoredTensor,
+) -> Result<Described> {
     let codes = fp8_codes(weight)?;
     let settings = draft.settings();
     let method = settings.method();
@@ -153,7 +159,7 @@ fn compressed_covers(settings: &super::Settings, number: &str) -> Result<Vec<Cov
         if member(weights, "type").and_then(Value::as_text).is_some_and(|kind| kind != number) {
             continue;
         }
-                let strategy = member(weights, "strategy").and_then(Value::as_text);
+        let strategy = member(weights, "strategy").and_then(Value::as_text);
         let group = member(weights, "group_size").and_then(count);
         let cover = match (strategy, group) {
             (Some("tensor"), _) => Cover::Tensor,
@@ -165,7 +171,8 @@ fn compressed_covers(settings: &super::Settings, number: &str) -> Result<Vec<Cov
                     let sizes = sizes.and_then(|(a, b)| Some((size(a)?, size(b)?)));
                     let (down, across) = sizes.ok_or_else(|| {
                         let text = text.shown();
-                        PARAMETER.broken(format!("`block_structure` is `{text}`, expected two sizes"))
+                        PARAMETER
+                            .broken(format!("`block_structure` is `{text}`, expected two sizes"))
                     })?;
                     Cover::Blocks(down, across)
                 }
@@ -191,12 +198,18 @@ fn compressed_covers(settings: &super::Settings, number: &str) -> Result<Vec<Cov
     Ok(covers)
 }
 
-fn integers(draft: &mut Draft<'_, '_>, weight: &StoredTensor, scale: &StoredTensor) -> Result<Described> {
+fn integers(
+    draft: &mut Draft<'_, '_>,
+    weight: &StoredTensor,
+    scale: &StoredTensor,
+) -> Result<Described> {
     let settings = draft.settings();
     let method = settings.method();
     if method.as_deref() != Some("compressed-tensors") {
         let message = match method {
-            Some(method) => format!("8-bit integers with scales of the method `{}`", method.shown()),
+            Some(method) => {
+                format!("8-bit integers with scales of the method `{}`", method.shown())
+            }
             None => "8-bit integers with scales of an unknown method".to_owned(),
         };
         return Err(KIND.broken(message));
@@ -218,10 +231,15 @@ fn integers(draft: &mut Draft<'_, '_>, weight: &StoredTensor, scale: &StoredTens
 }
 
 /// Describes pairs of 4-bit floats with E4M3 scales of 16 elements and one more scale, which multiplies.
-fn nvfp4(draft: &mut Draft<'_, '_>, weight: &StoredTensor, scale: &StoredTensor) -> Result<Described> {
+fn nvfp4(
+    draft: &mut Draft<'_, '_>,
+    weight: &StoredTensor,
+    scale: &StoredTensor,
+) -> Result<Described> {
     draft.kind(Kind::ModeloptNvfp4);
     let algorithm = draft.settings().modelopt();
-    let is_known = algorithm.as_deref().is_none_or(|name| name.contains("nvfp4") || name == "mixed_precision");
+    let is_known =
+        algorithm.as_deref().is_none_or(|name| name.contains("nvfp4") || name == "mixed_precision");
     if !is_known {
         let name = algorithm.unwrap_or_default();
         return Err(KIND.broken(format!("4-bit floats of the algorithm `{}`", name.shown())));
@@ -265,7 +283,11 @@ pub(super) fn check_factor(factor: &StoredTensor, matrices: u64) -> Result<()> {
     }
 }
 
-fn bitnet(draft: &mut Draft<'_, '_>, weight: &StoredTensor, scale: &StoredTensor) -> Result<Described> {
+fn bitnet(
+    draft: &mut Draft<'_, '_>,
+    weight: &StoredTensor,
+    scale: &StoredTensor,
+) -> Result<Described> {
     let class = draft.settings().text("linear_class");
     if class.as_deref().is_some_and(|class| class != "bitlinear") {
         let class = class.unwrap_or_default();

@@ -38,9 +38,9 @@ pub(super) fn find(finder: &mut Finder<'_>) {
 
 fn describe(draft: &mut Draft<'_, '_>, name: &str, description: &Value) -> Result<Described> {
     let class = member(description, "_type").and_then(Value::as_text).unwrap_or_default();
-    let (module, last) = name.rsplit_once('.').ok_or_else(|| {
-        TEXT.broken(format!("`{}` has no module", name.shown()))
-    })?;
+    let (module, last) = name
+        .rsplit_once('.')
+        .ok_or_else(|| TEXT.broken(format!("`{}` has no module", name.shown())))?;
     let part = |part: &str| format!("{module}._{last}_{part}");
     draft.parameter("class", class.shown());
     let weight = draft.take("weight", &part("qdata"))?;
@@ -50,9 +50,22 @@ fn describe(draft: &mut Draft<'_, '_>, name: &str, description: &Value) -> Resul
         draft.set_aside(&part(end));
     }
     if let Some(Value::Array(names)) = member(description, "_tensor_data_names") {
-        let known = ["qdata", "scale", "zero_point", "act_quant_scale", "act_quant_zero_point", "act_pre_scale"];
-        if let Some(odd) = names.iter().filter_map(Value::as_text).find(|name| !known.contains(name)) {
-            return Err(KIND.broken(format!("torchao's class `{}` with `{}`", class.shown(), odd.shown())));
+        let known = [
+            "qdata",
+            "scale",
+            "zero_point",
+            "act_quant_scale",
+            "act_quant_zero_point",
+            "act_pre_scale",
+        ];
+        if let Some(odd) =
+            names.iter().filter_map(Value::as_text).find(|name| !known.contains(name))
+        {
+            return Err(KIND.broken(format!(
+                "torchao's class `{}` with `{}`",
+                class.shown(),
+                odd.shown()
+            )));
         }
         let has_zero = names.iter().any(|name| name.as_text() == Some("zero_point"));
         if has_zero && zeros.is_none() {
@@ -88,8 +101,9 @@ fn describe(draft: &mut Draft<'_, '_>, name: &str, description: &Value) -> Resul
 fn block_covers(sizes: &[Value], shape: &[u64]) -> Result<Vec<Cover>> {
     let sizes: Option<Vec<u64>> = sizes.iter().map(count).collect();
     let sizes = sizes.filter(|sizes| sizes.len() == shape.len());
-    let sizes = sizes
-        .ok_or_else(|| PARAMETER.broken("`block_size` is not one positive integer per dimension"))?;
+    let sizes = sizes.ok_or_else(|| {
+        PARAMETER.broken("`block_size` is not one positive integer per dimension")
+    })?;
     match (sizes.as_slice(), shape) {
         (sizes, shape) if sizes == shape => Ok(vec![Cover::Tensor]),
         ([1, across], [_, columns]) if across == columns => Ok(vec![Cover::Rows]),

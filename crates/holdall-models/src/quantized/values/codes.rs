@@ -31,11 +31,25 @@ enum Reading {
     /// A byte contains four codes.
     Quarters(Box<[[f32; 4]; 256]>),
     /// A stream of codes of any number of bits.
-    Bits { bits: u32, table: Box<[f32; 256]> },
-    Words { bits: u32, per_word: usize },
-    Down { bits: u32, per_word: Option<usize> },
+    Bits {
+        bits: u32,
+        table: Box<[f32; 256]>,
+    },
+    Words {
+        bits: u32,
+        per_word: usize,
+    },
+    Down {
+        bits: u32,
+        per_word: Option<usize>,
+    },
     Awq,
-    Slabs { bits: u32, rows: usize, word: usize, is_first_high: bool },
+    Slabs {
+        bits: u32,
+        rows: usize,
+        word: usize,
+        is_first_high: bool,
+    },
 }
 
 impl CodeReader {
@@ -141,7 +155,9 @@ impl CodeReader {
                 let (matrix, row) = self.split(row);
                 let slab = low_u32(row.checked_div(*rows).unwrap_or(0));
                 let line = line(
-                    matrix.saturating_mul(*rows).saturating_add(row.checked_rem(*rows).unwrap_or(0)),
+                    matrix
+                        .saturating_mul(*rows)
+                        .saturating_add(row.checked_rem(*rows).unwrap_or(0)),
                 );
                 let shift = match (*is_first_high, *word) {
                     (false, _) => slab.saturating_mul(*bits),
@@ -160,6 +176,18 @@ impl CodeReader {
                     }
                 }
             }
+        }
+    }
+
+    /// Returns the table of the values of bytes, and the bytes of row `row` from column `start` on, if codes are bytes.
+    #[inline]
+    pub(super) fn table_row(&self, row: usize, start: usize) -> Option<(&[f32; 256], &[u8])> {
+        match &self.reading {
+            Reading::Table(table) => {
+                let start = row.saturating_mul(self.stride).saturating_add(start);
+                Some((table, self.bytes.get(start..)?))
+            }
+            _ => None,
         }
     }
 
@@ -232,7 +260,8 @@ fn code_values(
     match table {
         Table::Integer => return numbers(DType::U8, None, &all_bytes()),
         Table::E2m1 => {
-            let bytes: Vec<u8> = (0..128u8).map(|n| (2 * (n % 8)) | (2 * (n % 8) + 1) << 4).collect();
+            let bytes: Vec<u8> =
+                (0..128u8).map(|n| (2 * (n % 8)) | (2 * (n % 8) + 1) << 4).collect();
             into_f32(DType::U8, Some(&LogicalType::F4E2M1), &bytes, out.as_mut_slice())?;
         }
         Table::E2m3 => {
@@ -360,7 +389,7 @@ fn awq(line: &[u8], start: usize, out: &mut [f32]) {
 }
 
 #[inline]
-fn lookup(table: &[f32; 256], code: u8) -> f32 {
+pub(super) fn lookup(table: &[f32; 256], code: u8) -> f32 {
     table.get(usize::from(code)).copied().unwrap_or(f32::NAN)
 }
 

@@ -101,6 +101,52 @@ impl CellValues {
         }
     }
 
+    /// Calls `fill` with each part of `out` that has one scale, the number of elements before it, and the scale, if
+    /// values are the products of codes and scales. Returns `false` if they are something else.
+    #[inline]
+    pub(super) fn for_products(
+        &self,
+        row: usize,
+        start: usize,
+        out: &mut [f32],
+        mut fill: impl FnMut(usize, &mut [f32], f32),
+    ) -> bool {
+        let (Arithmetic::Multiply, ColumnCells::Size(size)) = (&self.arithmetic, &self.column_size)
+        else {
+            return false;
+        };
+        if *size < 32 {
+            return false;
+        }
+        let first = self.grid_row(row).saturating_mul(self.columns);
+        let scales = self.scales.get(first..).unwrap_or(&[]);
+        let mut cell = start.checked_div(*size).unwrap_or(0);
+        let mut left = size.saturating_sub(start.checked_rem(*size).unwrap_or(0));
+        let (mut done, mut out) = (0usize, out);
+        while !out.is_empty() {
+            let Some((run, rest)) = out.split_at_mut_checked(left.min(out.len())) else { break };
+            let len = run.len();
+            fill(done, run, scales.get(cell).copied().unwrap_or(f32::NAN));
+            (done, out) = (done.saturating_add(len), rest);
+            (cell, left) = (cell.saturating_add(1), *size);
+        }
+        true
+    }
+
+    /// Returns the row of the grid that a row of the stacked matrices belongs to.
+    #[inline]
+    fn grid_row(&self, row: usize) -> usize {
+        match &self.rows {
+            RowCells::Size { rows, size, per_matrix } => {
+                let matrix = row.checked_div(*rows).unwrap_or(0);
+                let within = row.checked_rem(*rows).unwrap_or(0);
+                let cell = within.checked_div(*size).unwrap_or(0);
+                matrix.saturating_mul(*per_matrix).saturating_add(cell)
+            }
+            RowCells::Index(cells) => cells.get(row).map_or(usize::MAX, |cell| *cell as usize),
+        }
+    }
+
     #[inline(always)]
     fn each(
         &self,
@@ -109,16 +155,7 @@ impl CellValues {
         out: &mut [f32],
         operation: impl Fn(f32, f32, f32) -> f32,
     ) {
-        let row = match &self.rows {
-            RowCells::Size { rows, size, per_matrix } => {
-                let matrix = row.checked_div(*rows).unwrap_or(0);
-                let within = row.checked_rem(*rows).unwrap_or(0);
-                let cell = within.checked_div(*size).unwrap_or(0);
-                matrix.saturating_mul(*per_matrix).saturating_add(cell)
-            }
-            RowCells::Index(cells) => cells.get(row).map_or(usize::MAX, |cell| *cell as usize),
-        };
-        let first = row.saturating_mul(self.columns);
+        let first = self.grid_row(row).saturating_mul(self.columns);
         let line = |all| -> &[f32] { <[f32]>::get(all, first..).unwrap_or(&[]) };
         let (scales, offsets) = (line(&self.scales), line(&self.offsets));
         match &self.column_size {
@@ -139,8 +176,7 @@ impl CellValues {
                 let cell = start.checked_div(*size).unwrap_or(0);
                 let within = start.checked_rem(*size).unwrap_or(0);
                 let value = |all: &[f32], cell: usize| all.get(cell).copied().unwrap_or_default();
-                let (head, tail) =
-                    out.split_at_mut(size.saturating_sub(within).min(out.len()));
+                let (head, tail) = out.split_at_mut(size.saturating_sub(within).min(out.len()));
                 let run = |run: &mut [f32], cell: usize| {
                     // A tensor without a scale for each cell cannot exist: the number of scales was checked.
                     let (s, z) = (value(scales, cell), value(offsets, cell));
@@ -315,7 +351,8 @@ fn nested(
     let value = |code: &u8, scale: f32| {
         map.get(usize::from(*code)).copied().unwrap_or(f32::NAN) * scale + offset
     };
-    Ok(blocks.flat_map(|(codes, scale)| codes.iter().map(move |c| (c, scale)))
+    Ok(blocks
+        .flat_map(|(codes, scale)| codes.iter().map(move |c| (c, scale)))
         .map(|(code, scale)| value(code, scale))
         .collect())
 }
@@ -329,9 +366,7 @@ fn offsets(
     let count = cell_count(grid)?;
     let decoded = component(zeros.role)?;
     match &zeros.form {
-        ZerosForm::Numbers => {
-            numbers(&decoded, decoded.logical_type.as_ref(), count, zeros.role)
-        }
+        ZerosForm::Numbers => numbers(&decoded, decoded.logical_type.as_ref(), count, zeros.role),
         ZerosForm::Packed { codes, bits, add } => {
             let dims = [grid.matrices, grid.rows, grid.columns];
             let reader = CodeReader::new(codes, dims, decoded.bytes, component)?;

@@ -15,7 +15,7 @@ use std::ops::Range;
 const RUN: usize = 1024;
 /// Rows and columns of a stored matrix that are transposed at a time.
 const TILE_ROWS: usize = 16;
-const TILE_COLUMNS: usize = 64;
+const TILE_COLUMNS: usize = 128;
 
 /// The values of a quantised weight, computed from its decoded components.
 #[derive(Debug)]
@@ -59,8 +59,18 @@ impl WeightValues {
     /// Computes values of the stored matrices: those of row `row`, from column `start` on.
     #[inline]
     fn stored_run(&self, row: usize, start: usize, out: &mut [f32]) {
-        self.codes.read(row, start, out);
-        self.cells.apply(row, start, out);
+        // Bytes are looked up and scaled in one pass.
+        let is_done = self.codes.table_row(row, start).is_some_and(|(table, codes)| {
+            self.cells.for_products(row, start, out, |done, run, scale| {
+                for (x, code) in run.iter_mut().zip(codes.get(done..).unwrap_or(&[])) {
+                    *x = codes::lookup(table, *code) * scale;
+                }
+            })
+        });
+        if !is_done {
+            self.codes.read(row, start, out);
+            self.cells.apply(row, start, out);
+        }
     }
 
     fn rows_in_order(&self, first: usize, mut out: &mut [f32]) {
@@ -94,7 +104,8 @@ impl WeightValues {
                 0 if whole > 0 => whole.min(columns.saturating_sub(column)).min(TILE_COLUMNS),
                 _ => 1,
             };
-            let end = if at == 0 && whole > 0 { len } else { len.min(at.saturating_add(out.len())) };
+            let end =
+                if at == 0 && whole > 0 { len } else { len.min(at.saturating_add(out.len())) };
             let taken = count.saturating_mul(end.saturating_sub(at));
             let Some((band, rest)) = out.split_at_mut_checked(taken) else { return };
             self.band(matrix.saturating_mul(self.rows), column, count, at..end, band);
@@ -109,14 +120,7 @@ impl WeightValues {
 
     /// Computes `count` columns of a stored matrix, each from row `rows.start` to `rows.end`, as rows of `out`. `base`
     /// is the number of the matrix's first row.
-    fn band(
-        &self,
-        base: usize,
-        column: usize,
-        count: usize,
-        rows: Range<usize>,
-        out: &mut [f32],
-    ) {
+    fn band(&self, base: usize, column: usize, count: usize, rows: Range<usize>, out: &mut [f32]) {
         let len = rows.len().max(1);
         let mut tile = [[0f32; TILE_COLUMNS]; TILE_ROWS];
         for top in rows.clone().step_by(TILE_ROWS) {
