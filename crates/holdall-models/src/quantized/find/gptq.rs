@@ -53,14 +53,18 @@ enum Layout {
 
 impl Layout {
     fn from_settings(settings: &Settings) -> Result<Layout> {
-        let format =
-            ["checkpoint_format", "format", "version"].iter().find_map(|key| settings.text(key));
         let method = settings.method().or_else(|| {
             // Older files of AutoGPTQ and AutoAWQ do not name the method.
             let is_awq = settings.get("w_bit").is_some() || settings.get("q_group_size").is_some();
             let has_bits = settings.get("bits").is_some();
             is_awq.then(|| "awq".to_owned()).or_else(|| has_bits.then(|| "gptq".to_owned()))
         });
+        // Only AutoAWQ means the format by `version`.
+        let keys: &[&str] = match method.as_deref() {
+            Some("awq") => &["version", "checkpoint_format", "format"],
+            _ => &["checkpoint_format", "format"],
+        };
+        let format = keys.iter().find_map(|key| settings.text(key));
         let unknown = |what: &str, name: &str| {
             KIND.broken(format!("{what} `{}` with tensors `qweight`", name.shown()))
         };
