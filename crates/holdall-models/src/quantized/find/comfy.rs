@@ -115,7 +115,7 @@ fn tiles(scale: &StoredTensor, shape: &[u64], group: u64) -> Result<Order> {
     let &[rows, columns] = shape else {
         return Err(SHAPE.broken(format!("expected 2 dimensions, found {shape:?}")));
     };
-    if columns % group != 0 {
+    if columns.checked_rem(group) != Some(0) {
         let message = format!("rows of {columns} elements are not whole groups of {group}");
         return Err(SHAPE.broken(message));
     }

@@ -136,7 +136,7 @@ fn gptq(
     let bits = [2u64, 3, 4, 8].into_iter().find(|bits| {
         outputs > 0
             && outputs.checked_mul(*bits).map(|n| n.div_ceil(32)) == Some(zero_words)
-            && word_rows % if *bits == 3 { 3 } else { 1 } == 0
+            && (*bits != 3 || word_rows % 3 == 0)
     });
     let stated = stated_bits(draft.settings());
     let has_layers = draft.settings().get("dynamic").is_some();
@@ -155,7 +155,7 @@ fn gptq(
     let zero_row = outputs.checked_mul(u64::from(bits)).ok_or_else(too_large)?.div_ceil(32);
     zeros.expect_shape(&[groups, zero_row])?;
     let inputs = word_rows.checked_mul(32).ok_or_else(too_large)?;
-    if inputs % u64::from(bits) != 0 {
+    if inputs.checked_rem(u64::from(bits)) != Some(0) {
         let message = format!("{word_rows} words do not end with a whole element of {bits} bits");
         return Err(SHAPE.broken(message).in_tensor(&words.name));
     }

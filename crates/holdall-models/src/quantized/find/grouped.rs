@@ -178,7 +178,7 @@ fn hqq(draft: &mut Draft<'_, '_>, module: &str) -> Result<Described> {
         "3bit_32" => (3, 10, 4),
         other => return Err(KIND.broken(format!("the packing `{}` of HQQ", other.shown()))),
     };
-    if u64::from(field) < bits || (word == 1 && rows % per_word != 0) {
+    if u64::from(field) < bits || (word == 1 && rows.checked_rem(per_word) != Some(0)) {
         let message = format!("{rows} rows of {bits} bits do not fit the packing `{packing}`");
         return Err(PARAMETER.broken(message));
     }

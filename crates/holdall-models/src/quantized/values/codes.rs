@@ -261,7 +261,7 @@ fn code_values(
         Table::Integer => return numbers(DType::U8, None, &all_bytes()),
         Table::E2m1 => {
             let bytes: Vec<u8> =
-                (0..128u8).map(|n| (2 * (n % 8)) | (2 * (n % 8) + 1) << 4).collect();
+                (0..128u8).map(|n| (n % 8) << 1 | ((n % 8) << 1 | 1) << 4).collect();
             into_f32(DType::U8, Some(&LogicalType::F4E2M1), &bytes, out.as_mut_slice())?;
         }
         Table::E2m3 => {
@@ -321,7 +321,8 @@ fn quarters(table: &[f32; 256]) -> Box<[[f32; 4]; 256]> {
 #[inline]
 fn fields<const N: usize>(line: &[u8], start: usize, out: &mut [f32], table: &[[f32; N]; 256]) {
     let value = |byte: u8| table.get(usize::from(byte)).copied().unwrap_or([f32::NAN; N]);
-    let (byte, within) = (start / N, start % N);
+    let byte = start.checked_div(N).unwrap_or(0);
+    let within = start.checked_rem(N).unwrap_or(0);
     let line = line.get(byte..).unwrap_or(&[]);
     let mut out = out;
     let mut line = line;
@@ -370,10 +371,10 @@ fn awq(line: &[u8], start: usize, out: &mut [f32]) {
     while column % 8 != 0 {
         let Some((x, rest)) = out.split_first_mut() else { return };
         let slot = AWQ_SLOTS.get(column % 8).copied().unwrap_or(0);
-        *x = code(word_at(line, column / 8 * 4), slot) as f32;
+        *x = code(word_at(line, (column / 8).saturating_mul(4)), slot) as f32;
         (out, column) = (rest, column.saturating_add(1));
     }
-    let words = line.get(column / 8 * 4..).unwrap_or(&[]).as_chunks::<4>().0;
+    let words = line.get((column / 8).saturating_mul(4)..).unwrap_or(&[]).as_chunks::<4>().0;
     let (whole, last) = out.as_chunks_mut::<8>();
     let count = whole.len();
     for (out, word) in whole.iter_mut().zip(words) {
