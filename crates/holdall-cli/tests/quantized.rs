@@ -58,7 +58,9 @@ fn casts_without_scales_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("a.zt");
     let to = to.to_str().unwrap();
-    for name in ["fp8-block", "comfy-fp8", "ct-float-channel", "err-missing-scale", "quanto-qfloat8"] {
+    for name in
+        ["fp8-block", "comfy-fp8", "ct-float-channel", "err-missing-scale", "quanto-qfloat8"]
+    {
         let done = holdall(["convert", &case(name), to, "--dtype", "f32"]).ends_with(4);
         if !name.starts_with("err-") {
             assert!(done.err.contains("--dense"), "{name}: {}", done.err);

@@ -368,7 +368,7 @@ fn awq(line: &[u8], start: usize, out: &mut [f32]) {
     let mut column = start;
     let mut out = out;
     // The end of a word that starts before the first column.
-    while column % 8 != 0 {
+    while !column.is_multiple_of(8) {
         let Some((x, rest)) = out.split_first_mut() else { return };
         let slot = AWQ_SLOTS.get(column % 8).copied().unwrap_or(0);
         *x = code(word_at(line, (column / 8).saturating_mul(4)), slot) as f32;

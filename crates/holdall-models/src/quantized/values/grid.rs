@@ -298,7 +298,7 @@ fn untile(all: &[f32], grid: &Grid, padded: usize, padded_columns: usize) -> Res
             for column in 0..columns {
                 let tile = (row / 128).saturating_mul(tiles).saturating_add(column / 4);
                 // Bit fields of the index: none overlaps another.
-                let within = (row % 32) << 4 | ((row % 128) / 32) << 2 | column % 4;
+                let within = (row % 32) << 4 | ((row % 128) / 32) << 2 | (column % 4);
                 let at = tile.saturating_mul(512).saturating_add(within);
                 let scale = matrix.get(at).copied();
                 out.push(scale.ok_or_else(|| SHAPE.broken("the tiles of scales are too few"))?);
