@@ -1,4 +1,4 @@
-//! Generated weights of every kind: their values, and what is refused.
+//! Generated weights of every kind: their values, and refusals.
 
 use super::made::{Made, Random, all};
 use super::model::{Model, Stored};

@@ -173,7 +173,7 @@ fn stated_shape(draft: &mut Draft<'_, '_>, name: &str, packed: &StoredTensor) ->
 enum Packing {
     /// As one stream of bits.
     Dense,
-    /// So many in each word.
+    /// This number of elements in each word.
     Whole(u64),
 }
 

@@ -15,7 +15,7 @@ pub(super) struct CellValues {
     /// Columns of the grid.
     columns: usize,
     scales: Vec<f32>,
-    /// Zero points, biases or shifts. Empty if there are none.
+    /// Zero points, biases or shifts. Empty without them.
     offsets: Vec<f32>,
     rows: RowCells,
     column_size: ColumnCells,
