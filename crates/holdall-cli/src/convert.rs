@@ -106,8 +106,8 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "HOW", default_value = "keep", hide_possible_values = true)]
     share: Share,
 
-    /// Write sparse tensors with their zeros, quantized ones as f32, and tensors of layouts that --layouts
-    /// describes as dense ones
+    /// Write sparse tensors with their zeros, quantized ones as f32 (also weights that are several tensors), and
+    /// tensors of layouts that --layouts describes as dense ones
     #[arg(long)]
     dense: bool,
 

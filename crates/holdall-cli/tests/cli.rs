@@ -30,6 +30,7 @@ mod models;
 mod network_kills;
 mod owners;
 mod packages;
+mod quantized;
 mod real_model;
 mod recipes;
 mod records;

@@ -10,6 +10,7 @@ use crate::work::{far, run, run_apart, run_with};
 use crate::{dtype, errors, noted, options, plain, value, writer};
 use bytes::Bytes;
 use holdall::layout::Dense;
+use holdall::plain::{Plain, ToPlain as _};
 use holdall::verify::Strictness;
 use holdall::{
     ByteOrder, Check, DiffOptions, Encoding, Faults, File, Io, Layout, Limits, LoadOptions,
@@ -584,6 +585,41 @@ impl NativeFile {
     fn to_dense(&self, py: Python<'_>, at: usize) -> PyResult<Given> {
         let tensor = self.tensor(py, at)?;
         run_apart(py, u64::MAX, move || tensor.to_dense()).map(dense)
+    }
+
+    /// Returns rows of the tensor in dense form: element type, shape, bytes.
+    fn dense_rows(&self, py: Python<'_>, at: usize, start: u64, stop: u64) -> PyResult<Given> {
+        let tensor = self.tensor(py, at)?;
+        let read = move || {
+            let pieces = tensor.dense_pieces(tensor.file().check())?.with_rows(start..stop)?;
+            let of = pieces.element_type().clone();
+            let mut shape = tensor.shape().to_vec();
+            if let Some(first) = shape.first_mut() {
+                *first = stop.saturating_sub(start);
+            }
+            let mut bytes = Vec::new();
+            for piece in pieces {
+                bytes.extend_from_slice(&piece?);
+            }
+            Ok(Dense::new(of.dtype, of.logical_type, shape, Bytes::from(bytes)))
+        };
+        run_apart(py, u64::MAX, read).map(dense)
+    }
+
+    /// Returns the same file with each quantized weight as one tensor.
+    fn dequantized(&self, py: Python<'_>) -> PyResult<NativeFile> {
+        let file = self.get(py)?;
+        run_apart(py, u64::MAX, move || file.dequantized()).map(NativeFile::new)
+    }
+
+    /// Returns the quantized weights that the model stores as several tensors.
+    fn quantized<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let file = self.get(py)?;
+        let found = {
+            let file = file.clone();
+            run_apart(py, u64::MAX, move || file.quantized_weights().map(<[_]>::to_vec))?
+        };
+        plain::shown(py, Plain::list(found.iter().map(|weight| weight.to_plain())))
     }
 
     /// Returns a checked sparse tensor in compressed rows: `indptr` and `indices` (uint64) and values.

@@ -393,7 +393,10 @@ fn tables_in_memory_are_the_records_of_their_batches() {
         json!({"n": 4, "ok": false, "name": "", "raw": "", "at": "1970-01-01T00:00:00.004Z", "label": "dog"})
     );
     assert!(one == other.unwrap());
-    assert_eq!(both_ways(&kind, &batches[1..2]).map(Result::unwrap), [Vec::<serde_json::Value>::new(), Vec::new()]);
+    assert_eq!(
+        both_ways(&kind, &batches[1..2]).map(Result::unwrap),
+        [Vec::<serde_json::Value>::new(), Vec::new()]
+    );
 
     // Invalid values are refused as they are batch by batch.
     let refused = |column: &str, array: ArrayRef| {

@@ -58,6 +58,7 @@ mod plain;
 mod planes;
 mod promises;
 mod pytorch;
+mod quantized_weights;
 mod query;
 mod ranges;
 mod recipes;

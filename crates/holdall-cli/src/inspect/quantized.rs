@@ -52,7 +52,7 @@ pub(super) fn table(
     Ok(())
 }
 
-/// Returns the member of the JSON object with the quantized weights. Empty if there are none.
+/// Returns the member of the JSON object with the quantized weights. Empty for a model without them.
 pub(super) fn json(session: &Session, file: &File) -> String {
     match file.quantized_weights() {
         Ok([]) => String::new(),

@@ -233,7 +233,7 @@ pub(super) enum Cover {
     Tensor,
     /// One scale for each row.
     Rows,
-    /// One scale for each block of so many rows and columns.
+    /// One scale for each block: its rows and its columns.
     Blocks(u64, u64),
 }
 

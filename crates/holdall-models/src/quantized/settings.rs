@@ -156,7 +156,7 @@ pub(super) fn parse_object(text: &str) -> Result<Value> {
     }
 }
 
-/// Replaces numbers that JSON does not have by `null`, outside strings. Returns `None` if there are none.
+/// Replaces numbers that JSON does not have by `null`, outside strings. Returns `None` if the text has no such numbers.
 fn without_infinities(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let (mut is_string, mut is_escaped, mut is_changed) = (false, false, false);

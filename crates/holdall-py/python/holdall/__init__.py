@@ -32,9 +32,11 @@ from ._file import open as open
 from ._holdall import Buffer, __version__
 from ._limits import Limits
 from ._operations import convert, diff, inspect, load, load_into, salvage, scan, stats, verify
+from ._quantized import QuantizedWeight, QuantizedWeights
 from ._records import Ragged, Records, Selection
 from ._reports import (
     ConvertReport,
+    Dequantized,
     Diff,
     Histogram,
     Import,
@@ -100,6 +102,7 @@ __all__ = [
     "ConnectionFailedError",
     "ConvertReport",
     "DType",
+    "Dequantized",
     "Dataset",
     "Description",
     "Diff",
@@ -122,6 +125,8 @@ __all__ = [
     "NotFoundError",
     "Overflowed",
     "Pickle",
+    "QuantizedWeight",
+    "QuantizedWeights",
     "Ragged",
     "Records",
     "Reformed",

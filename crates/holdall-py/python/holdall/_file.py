@@ -12,6 +12,7 @@ from . import _holdall
 from ._arrays import array, complete_load, cache_dtypes, with_tensor_name, writable
 from ._limits import Limits
 from ._progress import Progress, listening
+from ._quantized import QuantizedWeight, QuantizedWeights
 from ._reports import VerifyReport
 from ._sources import in_store, local, reader
 from ._stream import Arriving
@@ -34,6 +35,8 @@ Check = Literal["off", "fast", "read", "all"]
 Kept = Literal["share", "copy"]
 #: What addresses may use only if it is allowed: plain http, hosts in private networks.
 Allow = Literal["http", "private-hosts"]
+#: The layout of quantized weights in the file that has each as one tensor.
+WEIGHT = "quantized_weight"
 #: The types that :func:`open` accepts.
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | list[str | os.PathLike[str]] | Any
 
@@ -227,7 +230,7 @@ class File(Mapping[str, "Tensor"]):
     it stay valid after it is closed; other uses of a closed file raise :class:`~holdall.errors.UsageError`.
     """
 
-    __slots__ = ("_native", "_how", "_paths", "name", "format", "version", "io", "__weakref__")
+    __slots__ = ("_native", "_how", "_paths", "_logical", "name", "format", "version", "io", "__weakref__")
 
     #: The path or address under which it was opened.
     name: str
@@ -246,6 +249,8 @@ class File(Mapping[str, "Tensor"]):
         self._paths = paths
         #: The arguments of :func:`open`, if the file has a path or an address.
         self._how = how
+        #: The file with each quantized weight as one tensor, once it is needed.
+        self._logical: File | None = None
         self.name = name
         self.format, self.version, self.io = native.head()
 
@@ -293,6 +298,8 @@ class File(Mapping[str, "Tensor"]):
     def close(self) -> None:
         """Closes the file. A memory map is released together with the last array that views it."""
         self._native.close()
+        if self._logical is not None:
+            self._logical.close()
 
     @property
     def closed(self) -> bool:
@@ -329,6 +336,7 @@ class File(Mapping[str, "Tensor"]):
         dtype: Any = None,
         saturate: bool = False,
         dense: bool = False,
+        dequantize: bool = False,
         tied: Kept = "share",
         threads: int | None = None,
         check: Check | None = None,
@@ -336,6 +344,12 @@ class File(Mapping[str, "Tensor"]):
     ) -> dict[str, Any]:
         """Loads tensors into writable NumPy arrays in new memory: see :func:`holdall.load`."""
         from ._restore import Loaded, restore, value, warn_of_faults
+
+        if dequantize:
+            return self._dequantized().load(
+                names, include=include, exclude=exclude, dtype=dtype, saturate=saturate, dense=dense, tied=tied,
+                threads=threads, check=check, progress=progress,
+            )  # fmt: skip
 
         if tied not in ("share", "copy"):
             raise UsageError(f'tied must be "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
@@ -361,6 +375,11 @@ class File(Mapping[str, "Tensor"]):
             positions = [at for at in wanted if at not in apart and at not in broken]
         else:
             others = []
+        for at in wanted if faults else ():
+            name, _, layout = native.info(at)[:3]
+            if layout == WEIGHT and name in faults:
+                # A model that lacks a weight is of no use to those who asked for its values.
+                raise faults[name]
         found = {native.info(at)[0] for at in wanted} if faults else set()
         faults = {name: e for name, e in faults.items() if name in found}
         kept = faults if names is None else None
@@ -368,8 +387,14 @@ class File(Mapping[str, "Tensor"]):
             # These are not rounded.
             plain = WAYS if dense else (*LAYOUTS, *WAYS)
             rounded = [native.info(at) for at in wanted if at not in apart or native.info(at)[2] not in plain]
-            names_of = [info[0] for info in rounded if info[0] not in faults and (dense or is_dense(info[2]) or info[2] == "strided")]
-            out = self._rounded(names_of, dtype, saturate, dense, tied, threads, progress)
+            usual = ("strided", WEIGHT)
+            names_of = [
+                info[0]
+                for info in rounded
+                if info[0] not in faults and (dense or is_dense(info[2]) or info[2] in usual)
+            ]
+            has_weights = any(info[2] == WEIGHT for info in rounded)
+            out = self._rounded(names_of, dtype, saturate, dense or has_weights, tied, threads, progress)
             done = set(out)
             others = [at for at in others if native.info(at)[0] not in done]
         else:
@@ -380,7 +405,7 @@ class File(Mapping[str, "Tensor"]):
         for at in others:
             t = Tensor(self, at)
             try:
-                out[t.name] = value(t, dense)
+                out[t.name] = value(t, dense or t.layout == WEIGHT)
             except (MalformedError, UnsupportedError) as e:
                 if kept is None:
                     raise
@@ -402,6 +427,22 @@ class File(Mapping[str, "Tensor"]):
             warn_of_faults(faults, self.name)
             return Loaded(out, faults)
         return out
+
+    @property
+    def quantized(self) -> QuantizedWeights:
+        """The quantized weights of the model: those that it stores as several tensors, by name. ``config.json`` and similar
+        files next to the model are read.
+
+        Raises:
+            MalformedError: such a file is not JSON.
+        """
+        return QuantizedWeights({about["name"]: QuantizedWeight(self, about) for about in self._native.quantized()})
+
+    def _dequantized(self) -> File:
+        """Returns the file with each quantized weight as one tensor."""
+        if self._logical is None or self.closed:
+            self._logical = File(self._native.dequantized(), self.name, self._how, self._paths)
+        return self._logical
 
     def _rounded(
         self,

@@ -42,6 +42,7 @@ def load(
     dtype: Any = None,
     saturate: bool = False,
     dense: bool = False,
+    dequantize: bool = False,
     tied: Kept = "share",
     io: IoMode = "auto",
     check: Check = "read",
@@ -66,6 +67,9 @@ def load(
         dtype, saturate: The float type that dense float tensors are rounded to, or one for each pattern: see
             :func:`holdall.convert`.
         dense: Whether sparse and quantized tensors are loaded as dense copies.
+        dequantize: Whether quantized weights that the model stores as several tensors (GPTQ, AWQ, FP8 with scales, …) are
+            loaded as float32 arrays under their own names, without those tensors; see :attr:`File.quantized`. A missing or
+            unknown companion of a weight is an error.
         tied: Dense tensors that have the same bytes in the file (tied weights) share their memory, so that changing one
             changes the other. ``"copy"`` gives each its own memory.
         limits: Limits under which the file is opened: see :func:`holdall.open`.
@@ -86,6 +90,7 @@ def load(
             dtype=dtype,
             saturate=saturate,
             dense=dense,
+            dequantize=dequantize,
             tied=tied,
             threads=threads,
             check=check,

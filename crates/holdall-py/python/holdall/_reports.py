@@ -20,6 +20,7 @@ __all__ = [
     "ConvertReport",
     "Overflowed",
     "Reformed",
+    "Dequantized",
     "Diff",
     "TensorDiff",
     "ValueDiff",
@@ -264,6 +265,18 @@ class Reformed:
 
 
 @dataclass(frozen=True)
+class Dequantized:
+    """A quantized weight of several tensors that was written as one dense tensor."""
+
+    name: str
+    kind: str
+    #: The tensors whose content is in the values.
+    applied: list[str]
+    #: Tensors next to the weight that do not change its values: scales of activations.
+    dropped: list[str]
+
+
+@dataclass(frozen=True)
 class ConvertReport:
     """The result of a conversion."""
 
@@ -286,6 +299,8 @@ class ConvertReport:
     overflows: list[Overflowed]
     #: Tensors that were made sparse or quantized.
     reformed: list[Reformed]
+    #: The quantized weights that became dense, with the names of the tensors that the target does not have.
+    dequantized: list[Dequantized]
     #: The names of the files in the folder that was written; empty if a single file was written.
     files: list[str]
 
@@ -293,8 +308,9 @@ class ConvertReport:
     def _of(cls, report: JsonObject) -> ConvertReport:
         overflows = [Overflowed(o["name"], o["from"], o["to"], o["count"]) for o in report["overflows"]]
         reformed = [Reformed(**r) for r in report["reformed"]]
+        dequantized = [Dequantized(**d) for d in report["dequantized"]]
         warnings = [FormatWarning(**w) for w in report["warnings"]]
-        return made(cls, report, overflows=overflows, reformed=reformed, warnings=warnings)
+        return made(cls, report, overflows=overflows, reformed=reformed, dequantized=dequantized, warnings=warnings)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ fn four_bits(draft: &mut Draft<'_, '_>, name: &str, kind: &str) -> Result<Descri
             let is_f32 = map.is_plain(DType::F32) && outer.is_plain(DType::F32);
             outer.expect_type(is_f32, "f32")?;
             draft.parameter("nested_block", nested);
-            ScaleType::Nested { block: nested, offset: offset as f32 }
+            ScaleType::Nested { block: nested, offset: nearest_f32(offset) }
         }
     };
     let grid = Grid {
@@ -139,4 +139,10 @@ fn eight_bits(draft: &mut Draft<'_, '_>, module: &str) -> Result<Described> {
         grid,
         Arithmetic::MultiplyBy(INVERSE),
     )
+}
+
+/// Rounds to the nearest `f32`.
+#[expect(clippy::cast_possible_truncation, reason = "rounding is meant")]
+fn nearest_f32(x: f64) -> f32 {
+    x as f32
 }

@@ -28,10 +28,16 @@ pub(super) fn find(finder: &mut Finder<'_>) {
         }
         finder.add(name, |draft| describe(draft, &module, &description));
     }
+    // The marker of older files says that scales follow.
+    let markers = finder.with_suffix("scaled_fp8");
     for module in finder.with_suffix(".scale_weight") {
-        finder.add(format!("{module}.weight"), |draft| older(draft, module));
+        finder.add(format!("{module}.weight"), |draft| {
+            for prefix in &markers {
+                draft.set_aside(&format!("{prefix}scaled_fp8"));
+            }
+            older(draft, module)
+        });
     }
-    // The marker of older files belongs to no weight, but is no orphan either.
 }
 
 /// Returns the layers that the metadata of the file describes.
@@ -109,7 +115,7 @@ fn tiles(scale: &StoredTensor, shape: &[u64], group: u64) -> Result<Order> {
     let &[rows, columns] = shape else {
         return Err(SHAPE.broken(format!("expected 2 dimensions, found {shape:?}")));
     };
-    if columns % group != 0 {
+    if columns.checked_rem(group) != Some(0) {
         let message = format!("rows of {columns} elements are not whole groups of {group}");
         return Err(SHAPE.broken(message));
     }

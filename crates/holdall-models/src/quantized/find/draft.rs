@@ -5,6 +5,7 @@ use super::super::kind::Kind;
 use super::super::settings::Settings;
 use super::super::{COMPANION, Companion, MISSING, QuantizedWeight, SHAPE, StoredTensor};
 use super::Finder;
+use super::leftover::weight_of_companion;
 use bytes::Bytes;
 use holdall_core::error::{Result, Shown as _, list};
 
@@ -172,6 +173,15 @@ impl<'f, 'a> Draft<'f, 'a> {
             self.check_neighbours()?;
             Ok(described)
         });
+        if described.is_err() {
+            // So that a weight with a fault has one.
+            for name in self.finder.neighbours(&self.name) {
+                if weight_of_companion(name, true).as_deref() == Some(self.name.as_str()) {
+                    self.claim(name);
+                    self.components.push(Companion { role: "other", tensor: name.to_owned() });
+                }
+            }
+        }
         let (shape, decoding) = match described {
             Ok(Described { shape, decoding }) => (shape, Ok(decoding)),
             Err(e) => {

@@ -53,14 +53,18 @@ enum Layout {
 
 impl Layout {
     fn from_settings(settings: &Settings) -> Result<Layout> {
-        let format =
-            ["checkpoint_format", "format", "version"].iter().find_map(|key| settings.text(key));
         let method = settings.method().or_else(|| {
             // Older files of AutoGPTQ and AutoAWQ do not name the method.
             let is_awq = settings.get("w_bit").is_some() || settings.get("q_group_size").is_some();
             let has_bits = settings.get("bits").is_some();
             is_awq.then(|| "awq".to_owned()).or_else(|| has_bits.then(|| "gptq".to_owned()))
         });
+        // Only AutoAWQ means the format by `version`.
+        let keys: &[&str] = match method.as_deref() {
+            Some("awq") => &["version", "checkpoint_format", "format"],
+            _ => &["checkpoint_format", "format"],
+        };
+        let format = keys.iter().find_map(|key| settings.text(key));
         let unknown = |what: &str, name: &str| {
             KIND.broken(format!("{what} `{}` with tensors `qweight`", name.shown()))
         };
@@ -132,7 +136,7 @@ fn gptq(
     let bits = [2u64, 3, 4, 8].into_iter().find(|bits| {
         outputs > 0
             && outputs.checked_mul(*bits).map(|n| n.div_ceil(32)) == Some(zero_words)
-            && word_rows % if *bits == 3 { 3 } else { 1 } == 0
+            && (*bits != 3 || word_rows % 3 == 0)
     });
     let stated = stated_bits(draft.settings());
     let has_layers = draft.settings().get("dynamic").is_some();
@@ -151,7 +155,7 @@ fn gptq(
     let zero_row = outputs.checked_mul(u64::from(bits)).ok_or_else(too_large)?.div_ceil(32);
     zeros.expect_shape(&[groups, zero_row])?;
     let inputs = word_rows.checked_mul(32).ok_or_else(too_large)?;
-    if inputs % u64::from(bits) != 0 {
+    if inputs.checked_rem(u64::from(bits)) != Some(0) {
         let message = format!("{word_rows} words do not end with a whole element of {bits} bits");
         return Err(SHAPE.broken(message).in_tensor(&words.name));
     }
@@ -295,9 +299,8 @@ fn awq_gemv(draft: &mut Draft<'_, '_>, names: &Names, words: &StoredTensor) -> R
     let groups = inputs.div_ceil(size);
     let [_, zero_words] = matrix(zeros)?;
     let [_, stored] = matrix(scales)?;
-    // Both are padded on the right, the scales to the number of zero points that the words have room for.
-    let least = groups.div_ceil(8);
-    if zero_words < least || stored < groups || stored > zero_words.saturating_mul(8) {
+    // Both are padded on the right: there is a scale for each zero point that the words have room for.
+    if zero_words < groups.div_ceil(8) || Some(stored) != zero_words.checked_mul(8) {
         let message = format!(
             "expected scales and zero points of {groups} groups, found {:?} and {:?}",
             scales.shape, zeros.shape

@@ -52,6 +52,18 @@ pub(super) fn find(finder: &mut Finder<'_>) {
     for module in finder.with_suffix(".W_q") {
         finder.add(format!("{module}.weight"), |draft| hqq(draft, module));
     }
+    let is_hqq = finder.settings.method().as_deref() == Some("hqq");
+    for end in [".zero", ".scale"] {
+        for module in finder.with_suffix(end) {
+            // The packed elements are missing.
+            let nbits = format!("{module}.nbits");
+            if finder.get(&format!("{module}{end}")).is_some()
+                && (is_hqq || finder.get(&nbits).is_some())
+            {
+                finder.add(format!("{module}.weight"), |draft| hqq(draft, module));
+            }
+        }
+    }
     for name in finder.with_suffix("._data._data") {
         finder.add(name, |draft| quanto_packed(draft, name));
     }
@@ -110,13 +122,14 @@ fn integer(draft: &Draft<'_, '_>, name: &str) -> Result<i64> {
 fn hqq(draft: &mut Draft<'_, '_>, module: &str) -> Result<Described> {
     draft.kind(Kind::Hqq);
     let name = |end: &str| format!("{module}.{end}");
-    let weight = draft.take("weight", &name("W_q"))?;
-    let scale = draft.take("scale", &name("scale"))?;
-    let zeros = draft.take("zero", &name("zero"))?;
+    let weight = draft.take("weight", &name("W_q"));
+    let scale = draft.take("scale", &name("scale"));
+    let zeros = draft.take("zero", &name("zero"));
     for end in HQQ_PARAMETERS {
         // Needed below, where they change the values.
         let _ = draft.take_optional(end, &name(end));
     }
+    let (weight, scale, zeros) = (weight?, scale?, zeros?);
     for end in ["quant_scale", "quant_zero"] {
         if draft.small(&name(end)).is_ok() && integer(draft, &name(end))? != 0 {
             return Err(KIND.broken(format!("HQQ with quantised scales or zero points (`{end}`)")));
@@ -165,7 +178,7 @@ fn hqq(draft: &mut Draft<'_, '_>, module: &str) -> Result<Described> {
         "3bit_32" => (3, 10, 4),
         other => return Err(KIND.broken(format!("the packing `{}` of HQQ", other.shown()))),
     };
-    if u64::from(field) < bits || (word == 1 && rows % per_word != 0) {
+    if u64::from(field) < bits || (word == 1 && rows.checked_rem(per_word) != Some(0)) {
         let message = format!("{rows} rows of {bits} bits do not fit the packing `{packing}`");
         return Err(PARAMETER.broken(message));
     }

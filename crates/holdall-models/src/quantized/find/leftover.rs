@@ -3,8 +3,8 @@
 use super::super::kind::Kind;
 use super::super::{MISSING, ORPHAN, StoredTensor};
 use super::{Finder, bits_and_bytes};
-use holdall_core::DType;
 use holdall_core::error::Shown as _;
+use holdall_core::{DType, LogicalType};
 
 /// Ends of names that only tensors next to a quantised weight have, whatever the configuration says.
 const COMPANIONS: [&str; 22] = [
@@ -58,7 +58,14 @@ pub(super) fn find(finder: &mut Finder<'_>) {
         if finder.get(name).is_none() {
             continue;
         }
-        if let Some(weight) = weight_of_companion(name, is_quantized) {
+        // Powers of two are nothing but scales.
+        let of_module = || {
+            let is_power = tensor.is_of(&LogicalType::F8E8M0);
+            name.strip_suffix(".scale")
+                .filter(|_| is_power)
+                .map(|module| format!("{module}.weight"))
+        };
+        if let Some(weight) = weight_of_companion(name, is_quantized).or_else(of_module) {
             finder.add(weight, |draft| {
                 draft.take("companion", name)?;
                 let message = format!("no quantised weight for the tensor `{}`", name.shown());
@@ -83,7 +90,7 @@ pub(super) fn is_companion(name: &str) -> bool {
 }
 
 /// Returns the name of the weight that a companion belongs to, if the tensor is one.
-fn weight_of_companion(name: &str, is_quantized: bool) -> Option<String> {
+pub(super) fn weight_of_companion(name: &str, is_quantized: bool) -> Option<String> {
     if let Some((weight, _)) = name.split_once(bits_and_bytes::STATE) {
         return Some(weight.to_owned());
     }

@@ -81,7 +81,7 @@ fn describe(draft: &mut Draft<'_, '_>, module: &str, weight: &StoredTensor) -> R
     let bits_of = u64::from(bits);
     let shape = with_columns(weight, |words| {
         let all = words.checked_mul(32)?;
-        (all % bits_of == 0).then(|| all.checked_div(bits_of)).flatten()
+        all.checked_div(bits_of).filter(|n| n.checked_mul(bits_of) == Some(all))
     })?;
     let columns = shape.last().copied().unwrap_or(0);
     if columns.checked_rem(group) != Some(0) {

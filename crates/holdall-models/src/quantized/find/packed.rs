@@ -173,7 +173,7 @@ fn stated_shape(draft: &mut Draft<'_, '_>, name: &str, packed: &StoredTensor) ->
 enum Packing {
     /// As one stream of bits.
     Dense,
-    /// So many in each word.
+    /// This number of elements in each word.
     Whole(u64),
 }
 
@@ -224,7 +224,7 @@ fn scheme(
         let per_word = 32u64.checked_div(u64::from(bits)).unwrap_or(1);
         let dense = words_down(columns, bits, None) == Some(words);
         let whole = words_down(columns, bits, Some(per_word)) == Some(words);
-        let is_aligned = 32 % bits == 0;
+        let is_aligned = bits.is_power_of_two();
         let packing = match (dense, whole) {
             (true, _) if is_aligned => Packing::Dense,
             // Up to one word, both packings are the same.

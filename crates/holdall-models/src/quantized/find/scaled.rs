@@ -238,6 +238,11 @@ fn nvfp4(
 ) -> Result<Described> {
     draft.kind(Kind::ModeloptNvfp4);
     let algorithm = draft.settings().modelopt();
+    if algorithm.is_none() && draft.settings().method().is_none() {
+        // ComfyUI has the same tensors in another order, and says so in JSON.
+        let message = "the software that wrote these 4-bit floats is not known";
+        return Err(PARAMETER.broken(message));
+    }
     let is_known =
         algorithm.as_deref().is_none_or(|name| name.contains("nvfp4") || name == "mixed_precision");
     if !is_known {

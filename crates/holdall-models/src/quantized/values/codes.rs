@@ -23,8 +23,6 @@ pub(super) struct CodeReader {
 
 #[derive(Debug)]
 enum Reading {
-    /// A byte is E4M3, of which the values are computed: quicker than a table.
-    E4m3,
     Signed,
     Unsigned,
     Table(Box<[f32; 256]>),
@@ -125,11 +123,6 @@ impl CodeReader {
         let line = |row: usize| self.bytes.get(row.saturating_mul(self.stride)..).unwrap_or(&[]);
         let codes = |row: usize| line(row).get(start..).unwrap_or(&[]);
         match &self.reading {
-            Reading::E4m3 => {
-                for (x, code) in out.iter_mut().zip(codes(row)) {
-                    *x = e4m3(*code);
-                }
-            }
             Reading::Signed => {
                 for (x, code) in out.iter_mut().zip(codes(row)) {
                     *x = f32::from(code.cast_signed());
@@ -186,6 +179,18 @@ impl CodeReader {
         }
     }
 
+    /// Returns the table of the values of bytes, and the bytes of row `row` from column `start` on, if codes are bytes.
+    #[inline]
+    pub(super) fn table_row(&self, row: usize, start: usize) -> Option<(&[f32; 256], &[u8])> {
+        match &self.reading {
+            Reading::Table(table) => {
+                let start = row.saturating_mul(self.stride).saturating_add(start);
+                Some((table, self.bytes.get(start..)?))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the number of a row's matrix, and the number of the row in it.
     fn split(&self, row: usize) -> (usize, usize) {
         let rows = self.rows.max(1);
@@ -232,23 +237,12 @@ impl CodeReader {
     }
 }
 
-/// Converts an E4M3 float.
-#[inline]
-fn e4m3(code: u8) -> f32 {
-    let code = u32::from(code);
-    let magnitude = code & 0x7f;
-    // The exponent bits become those of a tiny f32, which is then scaled: also right for subnormal numbers.
-    let tiny = f32::from_bits((code & 0x80) << 24 | magnitude << 20);
-    let scaled = tiny * f32::from_bits((127 + 120) << 23);
-    if magnitude == 0x7f { f32::from_bits(scaled.to_bits() | 0x7fc0_0000) } else { scaled }
-}
-
 fn byte_reading(code: ByteCode) -> Result<Reading> {
     let table = |logical: LogicalType| -> Result<Reading> {
         Ok(Reading::Table(numbers(DType::U8, Some(&logical), &all_bytes())?))
     };
     match code {
-        ByteCode::E4m3 => Ok(Reading::E4m3),
+        ByteCode::E4m3 => table(LogicalType::F8E4M3Fn),
         ByteCode::E5m2 => table(LogicalType::F8E5M2),
         ByteCode::E4m3Fnuz => table(LogicalType::F8E4M3FnUz),
         ByteCode::E5m2Fnuz => table(LogicalType::F8E5M2FnUz),
@@ -267,7 +261,7 @@ fn code_values(
         Table::Integer => return numbers(DType::U8, None, &all_bytes()),
         Table::E2m1 => {
             let bytes: Vec<u8> =
-                (0..128u8).map(|n| (2 * (n % 8)) | (2 * (n % 8) + 1) << 4).collect();
+                (0..128u8).map(|n| (n % 8) << 1 | ((n % 8) << 1 | 1) << 4).collect();
             into_f32(DType::U8, Some(&LogicalType::F4E2M1), &bytes, out.as_mut_slice())?;
         }
         Table::E2m3 => {
@@ -327,7 +321,8 @@ fn quarters(table: &[f32; 256]) -> Box<[[f32; 4]; 256]> {
 #[inline]
 fn fields<const N: usize>(line: &[u8], start: usize, out: &mut [f32], table: &[[f32; N]; 256]) {
     let value = |byte: u8| table.get(usize::from(byte)).copied().unwrap_or([f32::NAN; N]);
-    let (byte, within) = (start / N, start % N);
+    let byte = start.checked_div(N).unwrap_or(0);
+    let within = start.checked_rem(N).unwrap_or(0);
     let line = line.get(byte..).unwrap_or(&[]);
     let mut out = out;
     let mut line = line;
@@ -373,13 +368,13 @@ fn awq(line: &[u8], start: usize, out: &mut [f32]) {
     let mut column = start;
     let mut out = out;
     // The end of a word that starts before the first column.
-    while column % 8 != 0 {
+    while !column.is_multiple_of(8) {
         let Some((x, rest)) = out.split_first_mut() else { return };
         let slot = AWQ_SLOTS.get(column % 8).copied().unwrap_or(0);
-        *x = code(word_at(line, column / 8 * 4), slot) as f32;
+        *x = code(word_at(line, (column / 8).saturating_mul(4)), slot) as f32;
         (out, column) = (rest, column.saturating_add(1));
     }
-    let words = line.get(column / 8 * 4..).unwrap_or(&[]).as_chunks::<4>().0;
+    let words = line.get((column / 8).saturating_mul(4)..).unwrap_or(&[]).as_chunks::<4>().0;
     let (whole, last) = out.as_chunks_mut::<8>();
     let count = whole.len();
     for (out, word) in whole.iter_mut().zip(words) {
@@ -395,7 +390,7 @@ fn awq(line: &[u8], start: usize, out: &mut [f32]) {
 }
 
 #[inline]
-fn lookup(table: &[f32; 256], code: u8) -> f32 {
+pub(super) fn lookup(table: &[f32; 256], code: u8) -> f32 {
     table.get(usize::from(code)).copied().unwrap_or(f32::NAN)
 }
 

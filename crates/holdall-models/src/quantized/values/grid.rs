@@ -15,7 +15,7 @@ pub(super) struct CellValues {
     /// Columns of the grid.
     columns: usize,
     scales: Vec<f32>,
-    /// Zero points, biases or shifts. Empty if there are none.
+    /// Zero points, biases or shifts. Empty without them.
     offsets: Vec<f32>,
     rows: RowCells,
     column_size: ColumnCells,
@@ -101,6 +101,52 @@ impl CellValues {
         }
     }
 
+    /// Calls `fill` with each part of `out` that has one scale, the number of elements before it, and the scale, if
+    /// values are the products of codes and scales. Returns `false` if they are something else.
+    #[inline]
+    pub(super) fn for_products(
+        &self,
+        row: usize,
+        start: usize,
+        out: &mut [f32],
+        mut fill: impl FnMut(usize, &mut [f32], f32),
+    ) -> bool {
+        let (Arithmetic::Multiply, ColumnCells::Size(size)) = (&self.arithmetic, &self.column_size)
+        else {
+            return false;
+        };
+        if *size < 32 {
+            return false;
+        }
+        let first = self.grid_row(row).saturating_mul(self.columns);
+        let scales = self.scales.get(first..).unwrap_or(&[]);
+        let mut cell = start.checked_div(*size).unwrap_or(0);
+        let mut left = size.saturating_sub(start.checked_rem(*size).unwrap_or(0));
+        let (mut done, mut out) = (0usize, out);
+        while !out.is_empty() {
+            let Some((run, rest)) = out.split_at_mut_checked(left.min(out.len())) else { break };
+            let len = run.len();
+            fill(done, run, scales.get(cell).copied().unwrap_or(f32::NAN));
+            (done, out) = (done.saturating_add(len), rest);
+            (cell, left) = (cell.saturating_add(1), *size);
+        }
+        true
+    }
+
+    /// Returns the row of the grid that a row of the stacked matrices belongs to.
+    #[inline]
+    fn grid_row(&self, row: usize) -> usize {
+        match &self.rows {
+            RowCells::Size { rows, size, per_matrix } => {
+                let matrix = row.checked_div(*rows).unwrap_or(0);
+                let within = row.checked_rem(*rows).unwrap_or(0);
+                let cell = within.checked_div(*size).unwrap_or(0);
+                matrix.saturating_mul(*per_matrix).saturating_add(cell)
+            }
+            RowCells::Index(cells) => cells.get(row).map_or(usize::MAX, |cell| *cell as usize),
+        }
+    }
+
     #[inline(always)]
     fn each(
         &self,
@@ -109,16 +155,7 @@ impl CellValues {
         out: &mut [f32],
         operation: impl Fn(f32, f32, f32) -> f32,
     ) {
-        let row = match &self.rows {
-            RowCells::Size { rows, size, per_matrix } => {
-                let matrix = row.checked_div(*rows).unwrap_or(0);
-                let within = row.checked_rem(*rows).unwrap_or(0);
-                let cell = within.checked_div(*size).unwrap_or(0);
-                matrix.saturating_mul(*per_matrix).saturating_add(cell)
-            }
-            RowCells::Index(cells) => cells.get(row).map_or(usize::MAX, |cell| *cell as usize),
-        };
-        let first = row.saturating_mul(self.columns);
+        let first = self.grid_row(row).saturating_mul(self.columns);
         let line = |all| -> &[f32] { <[f32]>::get(all, first..).unwrap_or(&[]) };
         let (scales, offsets) = (line(&self.scales), line(&self.offsets));
         match &self.column_size {
@@ -143,21 +180,30 @@ impl CellValues {
                 let run = |run: &mut [f32], cell: usize| {
                     // A tensor without a scale for each cell cannot exist: the number of scales was checked.
                     let (s, z) = (value(scales, cell), value(offsets, cell));
-                    match run.as_chunks_mut::<16>() {
-                        (whole, []) => {
-                            for x in whole.iter_mut().flatten() {
-                                *x = operation(*x, s, z);
-                            }
+                    let (whole, rest) = run.as_chunks_mut::<16>();
+                    for line in whole {
+                        for x in line {
+                            *x = operation(*x, s, z);
                         }
-                        _ => {
-                            for x in run {
-                                *x = operation(*x, s, z);
-                            }
-                        }
+                    }
+                    for x in rest {
+                        *x = operation(*x, s, z);
                     }
                 };
                 run(head, cell);
-                for (cell, x) in (cell.saturating_add(1)..).zip(tail.chunks_mut(*size)) {
+                let cell = cell.saturating_add(1);
+                if *size == 16 && offsets.is_empty() {
+                    // The most frequent small size, without a loop of unknown length.
+                    let (whole, rest) = tail.as_chunks_mut::<16>();
+                    let count = whole.len();
+                    for (line, s) in whole.iter_mut().zip(scales.get(cell..).unwrap_or(&[])) {
+                        for x in line {
+                            *x = operation(*x, *s, 0.0);
+                        }
+                    }
+                    return run(rest, cell.saturating_add(count));
+                }
+                for (cell, x) in (cell..).zip(tail.chunks_mut(*size)) {
                     run(x, cell);
                 }
             }
@@ -251,7 +297,8 @@ fn untile(all: &[f32], grid: &Grid, padded: usize, padded_columns: usize) -> Res
         for row in 0..rows {
             for column in 0..columns {
                 let tile = (row / 128).saturating_mul(tiles).saturating_add(column / 4);
-                let within = (row % 32) * 16 + (row % 128) / 32 * 4 + column % 4;
+                // Bit fields of the index: none overlaps another.
+                let within = (row % 32) << 4 | ((row % 128) / 32) << 2 | (column % 4);
                 let at = tile.saturating_mul(512).saturating_add(within);
                 let scale = matrix.get(at).copied();
                 out.push(scale.ok_or_else(|| SHAPE.broken("the tiles of scales are too few"))?);

@@ -12,10 +12,10 @@ use holdall_core::layout::{Computed, LENGTH, ROWS};
 use std::ops::Range;
 
 /// The maximum number of elements that are decoded before their scales are applied, so that they stay in the cache.
-const RUN: usize = 2048;
+const RUN: usize = 1024;
 /// Rows and columns of a stored matrix that are transposed at a time.
 const TILE_ROWS: usize = 16;
-const TILE_COLUMNS: usize = 64;
+const TILE_COLUMNS: usize = 128;
 
 /// The values of a quantised weight, computed from its decoded components.
 #[derive(Debug)]
@@ -59,8 +59,18 @@ impl WeightValues {
     /// Computes values of the stored matrices: those of row `row`, from column `start` on.
     #[inline]
     fn stored_run(&self, row: usize, start: usize, out: &mut [f32]) {
-        self.codes.read(row, start, out);
-        self.cells.apply(row, start, out);
+        // Bytes are looked up and scaled in one pass.
+        let is_done = self.codes.table_row(row, start).is_some_and(|(table, codes)| {
+            self.cells.for_products(row, start, out, |done, run, scale| {
+                for (x, code) in run.iter_mut().zip(codes.get(done..).unwrap_or(&[])) {
+                    *x = codes::lookup(table, *code) * scale;
+                }
+            })
+        });
+        if !is_done {
+            self.codes.read(row, start, out);
+            self.cells.apply(row, start, out);
+        }
     }
 
     fn rows_in_order(&self, first: usize, mut out: &mut [f32]) {
