@@ -1,4 +1,4 @@
-"""Measures batches of records in random order for training, beside other loaders, on the same records and in one run.
+"""Measures batches of records in random order for training, compared with other loaders, on the same records and in one run.
 
     cargo xtask python --release
     python3 benches/python/shuffle.py [--quick] [--only NAME,…] [--sizes BYTES,…] [--settings NAME,…] [--workers N,…]

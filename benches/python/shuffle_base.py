@@ -9,7 +9,7 @@ PIECE = 16384
 
 
 def width(size):
-    """The number of float32 of a record of so many bytes."""
+    """The number of float32 values in a record of this many bytes."""
     return (size - 8) // 4
 
 

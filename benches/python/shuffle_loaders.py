@@ -62,7 +62,7 @@ class LitData(Contestant):
             if at.remote:
                 options = {"endpoint_url": at.endpoint, "region_name": "us-east-1"}
                 options |= {"aws_access_key_id": "any", "aws_secret_access_key": "any"}
-                # Its other client takes addresses without TLS only if told here.
+                # Its other client takes addresses without TLS only if this is set.
                 downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = True
                 data = StreamingDataset(
                     f"s3://bucket/{at.key}/chunks", at.cache, shuffle=shuffle, seed=SEED, storage_options=options

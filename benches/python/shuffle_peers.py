@@ -1,4 +1,4 @@
-"""The contestants of `shuffle.py`: each a process that keeps its imports, and runs what it is told line by line.
+"""The contestants of `shuffle.py`: each a process that keeps its imports, and runs the commands that it reads, one per line.
 
     python3 shuffle_peers.py CONTESTANT
 

@@ -12,6 +12,10 @@ SETTINGS = {
 GOALS = {"warm": 1.0, "cold": 1.0, "http": 1.0, "epoch": 0.9}
 
 
+#: How an epoch that is resumed goes on.
+RESUMED = {True: 'exactly', None: 'fails', False: 'in another order'}
+
+
 def rates(runs):
     return [run["rows"] / run["seconds"] for run in runs or [] if "rows" in run]
 
@@ -54,7 +58,7 @@ def resumes(runs):
     found = {n: runs[f"resume {n}"][0].get("resumes") for n in (0, 2) if f"resume {n}" in runs}
     if not found or set(found.values()) == {True}:
         return "exactly" if found else ""
-    return ", ".join(f"{n}: {'exactly' if ok else 'fails' if ok is None else 'in another order'}" for n, ok in found.items())
+    return ", ".join(f"{n}: {RESUMED[ok]}" for n, ok in found.items())
 
 
 def remarks(of):

@@ -291,7 +291,7 @@ impl CachedSource {
                     None => _ = missing.insert(block),
                 }
             }
-            // The block of a small range is on its way.
+            // The block of a small range is being fetched.
             if missing.len() == before + 1 && range.end - range.start <= SMALL && self.is_filling()
             {
                 alone.push(index);

@@ -120,6 +120,11 @@ impl File {
         else {
             return Ok(texts);
         };
+        // The models of other formats have no such texts: at an address, each would take a request.
+        let has_texts = matches!(self.format(), "safetensors" | "pytorch");
+        if !has_texts && self.sources().read_hints().is_remote() {
+            return Ok(texts);
+        }
         let folder = Site::new(self.options(), location)?.folder;
         let read = |name: &str| self.read_text(&folder, name);
         texts.config = read("config.json")?;

@@ -13,8 +13,8 @@ use holdall::layout::Dense;
 use holdall::plain::{Plain, ToPlain as _};
 use holdall::verify::Strictness;
 use holdall::{
-    ByteOrder, Check, DiffOptions, Encoding, Faults, File, Io, Layout, Limits, LoadOptions,
-    ModelFolder, Role, StatsOptions, Tensor, TensorInfo, VerifyOptions,
+    ByteOrder, Check, DiffOptions, Encoding, Faults, File, Io, Layout, Limits, LoadOptions, Role,
+    StatsOptions, Tensor, TensorInfo, VerifyOptions,
 };
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -737,64 +737,6 @@ impl NativeFile {
         };
         plain::shown(py, &report)
     }
-}
-
-/// Recovers the intact parts of a damaged file.
-#[pyfunction]
-#[pyo3(signature = (path, target, io, limits, writing, progress))]
-pub(crate) fn salvage<'py>(
-    py: Python<'py>,
-    path: PathBuf,
-    target: PathBuf,
-    io: &str,
-    limits: Option<&Bound<'py, PyDict>>,
-    writing: Writing<'py>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let options = options::open(py, io, "fast", limits)?;
-    let (write, threads) = (writing.options(py)?, writing.threads);
-    let report = run_with(py, u64::MAX, threads, progress, |work| {
-        holdall::salvage(&path, &target, write.with_work(work), &options)
-    })?;
-    plain::shown(py, &report)
-}
-
-/// Describes the other files in a model's folder besides its tensors; `None` if the path is not such a folder.
-#[pyfunction]
-pub(crate) fn model_folder(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny>> {
-    match ModelFolder::detect(path, &Limits::default()).raise(py)? {
-        Some(folder) => plain::shown(py, &folder),
-        None => Ok(py.None().into_bound(py)),
-    }
-}
-
-/// Lists the files in an archive.
-#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
-#[pyfunction]
-pub(crate) fn contents(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny>> {
-    let options = options::open(py, "auto", "fast", None)?;
-    let found = run(py, u64::MAX, |_| {
-        let (source, name) = options.unchecked_source_at(&holdall::Location::new(&path))?;
-        holdall::archive::contents(source, &name, options.limits())
-    })?;
-    plain::shown(py, &found)
-}
-
-/// Scans pickles in a file or folder for imports.
-#[cfg(feature = "pytorch")]
-#[pyfunction]
-#[pyo3(signature = (path, io, limits, progress))]
-pub(crate) fn scan<'py>(
-    py: Python<'py>,
-    path: PathBuf,
-    io: &str,
-    limits: Option<&Bound<'py, PyDict>>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let options = options::open(py, io, "fast", limits)?;
-    let report =
-        run_with(py, u64::MAX, None, progress, |work| holdall::scan(&path, &options, &work))?;
-    plain::shown(py, &report)
 }
 
 /// Returns whether two dense tensors have the same element type and shape.

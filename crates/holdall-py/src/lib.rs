@@ -33,6 +33,7 @@ mod dtype;
 mod edit;
 mod errors;
 mod file;
+mod folders;
 mod kinds;
 mod memory;
 mod migrate;
@@ -95,16 +96,18 @@ mod _holdall {
     use super::edit::{NativeEdit, compact};
     #[pymodule_export]
     use super::file::NativeFile;
+    #[pymodule_export]
+    use super::file::formats;
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
     #[pymodule_export]
-    use super::file::contents;
+    use super::folders::contents;
     #[pymodule_export]
-    use super::file::salvage;
+    use super::folders::model_folder;
+    #[pymodule_export]
+    use super::folders::salvage;
     #[cfg(feature = "pytorch")]
     #[pymodule_export]
-    use super::file::scan;
-    #[pymodule_export]
-    use super::file::{formats, model_folder};
+    use super::folders::scan;
     #[pymodule_export]
     use super::memory::Buffer;
     #[pymodule_export]

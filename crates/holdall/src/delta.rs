@@ -145,9 +145,12 @@ fn digest_of(tensor: &Tensor, like: Option<&str>) -> Result<String> {
 fn digest_of_model<'a>(tensors: impl Iterator<Item = (&'a Tensor, &'a str)>) -> String {
     let mut lines: Vec<String> = tensors
         .map(|(tensor, digest)| {
-            let of = tensor.dense_type().map(|of| of.to_string()).unwrap_or_default();
+            let element_type = tensor
+                .dense_type()
+                .map(|element_type| element_type.to_string())
+                .unwrap_or_default();
             let (name, shape) = (tensor.name(), tensor.shape());
-            format!("{}:{name} {of} {shape:?} {digest}\n", name.len())
+            format!("{}:{name} {element_type} {shape:?} {digest}\n", name.len())
         })
         .collect();
     lines.sort_unstable();

@@ -24,11 +24,11 @@ use std::path::PathBuf;
 /// Work with recipes, by which models of the Hugging Face hub become GGUF files: list, show, check
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall recipe list                              the recipes of this program, and their architectures
-  holdall recipe show llama                        the text of one, to start another from
-  holdall recipe check my.toml                     whether a recipe can be read
-  holdall recipe check my.toml Llama-3.2-1B/       and whether it has a rule for every tensor of a model
-  holdall recipe reverse llama llama.gguf          whether it leads back from a GGUF file
+  holdall recipe list                           recipes and their architectures
+  holdall recipe show llama                     the text of one, to start from
+  holdall recipe check my.toml                  whether a recipe can be read
+  holdall recipe check my.toml Llama-3.2-1B/    and has a rule for every tensor
+  holdall recipe reverse llama llama.gguf       whether it leads back from a GGUF
   holdall convert Llama-3.2-1B/ llama.gguf --recipe my.toml
 
 The specification (docs/spec/recipes.md) describes the language.")]

@@ -98,15 +98,15 @@ fn rotated(bits: u32) -> u32 {
     u32::from_le_bytes([a, b, c, d])
 }
 
-fn split<const N: usize>(dense: &[u8], out: &mut Vec<u8>, of: impl Fn([u8; N]) -> u8) {
+fn split<const N: usize>(dense: &[u8], out: &mut Vec<u8>, plane_type: impl Fn([u8; N]) -> u8) {
     let (elements, _) = dense.as_chunks::<N>();
-    out.extend(elements.iter().map(|bytes| of(*bytes)));
+    out.extend(elements.iter().map(|bytes| plane_type(*bytes)));
 }
 
 /// A tensor in planes, whose components were checked.
 #[derive(Debug, Clone)]
 pub struct Planes {
-    of: &'static PlaneType,
+    plane_type: &'static PlaneType,
     shape: Vec<u64>,
     count: u64,
     planes: Vec<Bytes>,
@@ -119,18 +119,18 @@ impl Planes {
     /// Returns [`WRONG_LAYOUT`] if the tensor has another layout, the errors of `get`, [`COMPONENTS`] if a component is missing, has
     /// another dtype or is unknown, and [`PLANE_LENGTH`] if one has the wrong length.
     pub fn from_tensor(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Planes> {
-        let of = check(info)?;
-        let planes = of.roles().map(|role| get(&role)).collect::<Result<Vec<Bytes>>>()?;
+        let plane_type = check(info)?;
+        let planes = plane_type.roles().map(|role| get(&role)).collect::<Result<Vec<Bytes>>>()?;
         let count = element_count(info.shape()).unwrap_or(u64::MAX);
         if let Some(plane) = planes.iter().find(|plane| plane.len() as u64 != count) {
             return Err(wrong_length(count, plane.len() as u64));
         }
-        Ok(Planes { of, shape: info.shape().to_vec(), count, planes })
+        Ok(Planes { plane_type, shape: info.shape().to_vec(), count, planes })
     }
 
     /// Returns the type of the elements.
     pub fn plane_type(&self) -> &'static PlaneType {
-        self.of
+        self.plane_type
     }
 
     /// Stores the elements in the range `elements` of the row-major order in `out`.
@@ -147,12 +147,12 @@ impl Planes {
         let range = start as usize..end as usize;
         let parts: Vec<&[u8]> =
             self.planes.iter().filter_map(|plane| plane.get(range.clone())).collect();
-        if out.len() / self.of.count != range.len() {
-            let expected = range.len() * self.of.count;
+        if out.len() / self.plane_type.count != range.len() {
+            let expected = range.len() * self.plane_type.count;
             let message = format!("expected a slice of {expected} bytes, found {}", out.len());
             return Err(LENGTH.broken(message));
         }
-        self.of.join(&parts, out)
+        self.plane_type.join(&parts, out)
     }
 
     /// Converts the tensor to a dense one.
@@ -161,21 +161,21 @@ impl Planes {
     /// Returns [`DENSE_LIMIT`] if it would have more bytes than `Limits::decoded_len`, or if there is not enough memory.
     pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
         let count = self.count;
-        let len = count.checked_mul(self.of.count as u64);
+        let len = count.checked_mul(self.plane_type.count as u64);
         let len =
             len.filter(|len| *len <= limits.decoded_len).and_then(|n| usize::try_from(n).ok());
         let mut out = Vec::new();
         match len {
             Some(len) if out.try_reserve_exact(len).is_ok() => out.resize(len, 0),
             _ => {
-                let dtype = self.of.dtype;
+                let dtype = self.plane_type.dtype;
                 let message =
                     format!("{count} elements of {dtype} exceed the limit, or the memory");
                 return Err(DENSE_LIMIT.broken(message));
             }
         }
         self.read(0..count, &mut out)?;
-        Ok(Dense::new(self.of.dtype, None, self.shape.clone(), Bytes::from(out)))
+        Ok(Dense::new(self.plane_type.dtype, None, self.shape.clone(), Bytes::from(out)))
     }
 }
 
@@ -184,12 +184,12 @@ impl Planes {
 /// # Errors
 /// As [`Planes::from_tensor`].
 pub fn check(info: &TensorInfo) -> Result<&'static PlaneType> {
-    let Layout::Planes(of) = info.layout() else {
+    let Layout::Planes(plane_type) = info.layout() else {
         let layout = info.layout().as_str().shown();
         return Err(WRONG_LAYOUT.broken(format!("expected a layout of planes, found `{layout}`")));
     };
     let count = element_count(info.shape()).unwrap_or(u64::MAX);
-    for role in of.roles() {
+    for role in plane_type.roles() {
         let Some(c) = info.component(&role) else {
             return Err(COMPONENTS.broken(format!("missing component `{role}`")));
         };
@@ -201,13 +201,13 @@ pub fn check(info: &TensorInfo) -> Result<&'static PlaneType> {
             return Err(wrong_length(count, found).in_component(&role));
         }
     }
-    let is_known = |c: &Component| of.roles().any(|role| role == c.role);
+    let is_known = |c: &Component| plane_type.roles().any(|role| role == c.role);
     match info.components().find(|c| !is_known(c)) {
         Some(c) => {
             let role = c.role.as_str().shown();
-            Err(COMPONENTS.broken(format!("{} has no component `{role}`", of.layout)))
+            Err(COMPONENTS.broken(format!("{} has no component `{role}`", plane_type.layout)))
         }
-        None => Ok(of),
+        None => Ok(plane_type),
     }
 }
 

@@ -70,7 +70,7 @@ pub(super) fn compare(
 }
 
 /// Returns the role, in the target, of the component that holds the elements of a component of the source: the first plane
-/// stands for all of them, because the planes of a tensor are shared together.
+/// represents all of them, because the planes of a tensor are shared together.
 fn role_in(layout: &Layout, role: &Role) -> Role {
     match layout {
         Layout::Planes(of) if *role == Role::Data => of.roles().next().unwrap_or(Role::Data),

@@ -32,13 +32,18 @@ const PIECE: u64 = 4 << 20;
 /// # Errors
 /// Errors of reading the samples.
 pub fn item(tensor: &Tensor) -> Result<Option<Item>> {
-    let of = tensor.dense_type().filter(|of| of.logical_type.is_none());
-    let Some(of) = of.and_then(|of| PlaneType::by_dtype(of.dtype)) else { return Ok(None) };
+    let plane_type = tensor.dense_type().filter(|plane_type| plane_type.logical_type.is_none());
+    let Some(plane_type) = plane_type.and_then(|plane_type| PlaneType::by_dtype(plane_type.dtype))
+    else {
+        return Ok(None);
+    };
     let count = tensor.count();
-    let Some(choice) = choose(of, count, &frequencies(tensor, of)?) else { return Ok(None) };
+    let Some(choice) = choose(plane_type, count, &frequencies(tensor, plane_type)?) else {
+        return Ok(None);
+    };
     let split = Arc::new(SplitTensor {
         tensor: tensor.clone(),
-        of,
+        plane_type,
         planes: Mutex::default(),
         pieces: Mutex::default(),
     });
@@ -47,14 +52,14 @@ pub fn item(tensor: &Tensor) -> Result<Option<Item>> {
         ComponentSource::Plane(PlaneSource { split, plane, compression })
     };
     let attributes = without_parameters(tensor.layout(), tensor.attributes());
-    let spec = spec(of, tensor.name(), tensor.shape(), attributes);
+    let spec = spec(plane_type, tensor.name(), tensor.shape(), attributes);
     let feeds = choice.into_iter().enumerate().map(source).collect();
     Ok(Some(Item { spec, feeds, keep: CopyMode::Nothing }))
 }
 
 /// Returns the description of a tensor in planes.
 pub(crate) fn spec(
-    of: &'static PlaneType,
+    plane_type: &'static PlaneType,
     name: &str,
     shape: &[u64],
     attributes: Attributes,
@@ -63,9 +68,12 @@ pub(crate) fn spec(
     TensorSpec {
         name: name.to_owned(),
         shape: shape.to_vec(),
-        layout: Layout::Planes(of),
+        layout: Layout::Planes(plane_type),
         attributes,
-        components: of.roles().map(|role| ComponentSpec::new(role, DType::U8, count)).collect(),
+        components: plane_type
+            .roles()
+            .map(|role| ComponentSpec::new(role, DType::U8, count))
+            .collect(),
     }
 }
 
@@ -74,13 +82,13 @@ pub(crate) type Frequencies = Vec<[u64; 256]>;
 
 /// Returns how each plane is compressed. Returns `None` if planes would take more than 97 % of the dense tensor.
 pub(crate) fn choose(
-    of: &PlaneType,
+    plane_type: &PlaneType,
     count: u64,
     frequencies: &Frequencies,
 ) -> Option<Vec<Option<Compression>>> {
     let entropies: Vec<f64> = frequencies.iter().map(entropy).collect();
     let share = |bits: &f64| if *bits < RAW_FROM { bits / 8. } else { 1. };
-    let kept = entropies.iter().map(share).sum::<f64>() / of.count as f64;
+    let kept = entropies.iter().map(share).sum::<f64>() / plane_type.count as f64;
     if count == 0 || kept >= 0.97 {
         return None;
     }
@@ -95,35 +103,36 @@ pub(crate) fn choose(
 }
 
 /// Returns how often each byte occurs in each plane of some of the elements.
-pub(crate) fn frequencies_of(of: &PlaneType, dense: &[u8]) -> Frequencies {
-    let mut counts = vec![[0u64; 256]; of.count];
-    for elements in samples((dense.len() / of.count) as u64) {
-        let range = elements.start as usize * of.count..elements.end as usize * of.count;
-        tally(of, dense.get(range).unwrap_or_default(), &mut counts);
+pub(crate) fn frequencies_of(plane_type: &PlaneType, dense: &[u8]) -> Frequencies {
+    let mut counts = vec![[0u64; 256]; plane_type.count];
+    for elements in samples((dense.len() / plane_type.count) as u64) {
+        let range =
+            elements.start as usize * plane_type.count..elements.end as usize * plane_type.count;
+        tally(plane_type, dense.get(range).unwrap_or_default(), &mut counts);
     }
     counts
 }
 
 /// Adds the bytes of these elements to the frequencies.
-fn tally(of: &PlaneType, dense: &[u8], counts: &mut Frequencies) {
-    let mut plane = Vec::with_capacity(dense.len() / of.count);
+fn tally(plane_type: &PlaneType, dense: &[u8], counts: &mut Frequencies) {
+    let mut plane = Vec::with_capacity(dense.len() / plane_type.count);
     for (at, counts) in counts.iter_mut().enumerate() {
         plane.clear();
-        of.split(at, dense, &mut plane);
+        plane_type.split(at, dense, &mut plane);
         plane.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
     }
 }
 
 /// Returns how often each byte occurs in each plane of samples of a tensor.
-fn frequencies(tensor: &Tensor, of: &PlaneType) -> Result<Frequencies> {
+fn frequencies(tensor: &Tensor, plane_type: &PlaneType) -> Result<Frequencies> {
     let count = tensor.count();
-    let mut counts = vec![[0u64; 256]; of.count];
+    let mut counts = vec![[0u64; 256]; plane_type.count];
     let dense = match tensor.component(&Role::Data) {
         Some(c) if *tensor.layout() == Layout::Dense && c.encoding == Encoding::Raw => None,
         _ => Some(tensor.dense_pieces(Check::Off)?),
     };
     for elements in samples(count) {
-        let width = of.count as u64;
+        let width = plane_type.count as u64;
         let bytes = match &dense {
             None => {
                 let range = elements.start * width..elements.end * width;
@@ -131,7 +140,7 @@ fn frequencies(tensor: &Tensor, of: &PlaneType) -> Result<Frequencies> {
             }
             Some(dense) => dense.piece(elements)?,
         };
-        tally(of, &bytes, &mut counts);
+        tally(plane_type, &bytes, &mut counts);
     }
     Ok(counts)
 }
@@ -189,7 +198,7 @@ fn entropy(counts: &[u64; 256]) -> f64 {
 /// A tensor that is cut into planes.
 struct SplitTensor {
     tensor: Tensor,
-    of: &'static PlaneType,
+    plane_type: &'static PlaneType,
     /// The planes of a short tensor, once they are made. Each is taken when it is written.
     planes: Mutex<Vec<Bytes>>,
     /// The elements of a long tensor, which are read once for each plane.
@@ -221,7 +230,7 @@ impl PlaneSource {
     pub(crate) fn pieces(&self) -> Result<MadePieces> {
         let (split, plane) = (Arc::clone(&self.split), self.plane);
         let count = split.tensor.count();
-        if count.saturating_mul(split.of.count as u64) <= AT_ONCE {
+        if count.saturating_mul(split.plane_type.count as u64) <= AT_ONCE {
             return Ok(Box::new(std::iter::once(split.short(plane))));
         }
         let ends = (0..count.div_ceil(PIECE)).map(move |i| i * PIECE..count.min((i + 1) * PIECE));
@@ -234,10 +243,13 @@ impl SplitTensor {
     fn short(&self, plane: usize) -> Result<Bytes> {
         let mut planes = self.planes.lock().unwrap_or_else(PoisonError::into_inner);
         if planes.get(plane).is_none_or(Bytes::is_empty) {
-            let mut made = vec![Vec::with_capacity(self.tensor.count() as usize); self.of.count];
+            let mut made =
+                vec![Vec::with_capacity(self.tensor.count() as usize); self.plane_type.count];
             for piece in self.tensor.dense_pieces(Check::All)? {
                 let piece = piece?;
-                made.iter_mut().enumerate().for_each(|(at, out)| self.of.split(at, &piece, out));
+                made.iter_mut()
+                    .enumerate()
+                    .for_each(|(at, out)| self.plane_type.split(at, &piece, out));
             }
             *planes = made.into_iter().map(Bytes::from).collect();
         }
@@ -252,7 +264,7 @@ impl SplitTensor {
             none => none.insert(self.tensor.dense_pieces(Check::All)?),
         };
         let mut out = Vec::with_capacity((elements.end - elements.start) as usize);
-        self.of.split(plane, &pieces.piece(elements)?, &mut out);
+        self.plane_type.split(plane, &pieces.piece(elements)?, &mut out);
         Ok(Bytes::from(out))
     }
 }

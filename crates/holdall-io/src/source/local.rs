@@ -74,7 +74,7 @@ impl<'a> LocalFile<'a> {
         self.file.fetch_ahead(self.shifted(&range));
     }
 
-    /// Reads a range into the system's cache, unless it is there or takes more than half of the memory that is free for it:
+    /// Reads a range into the system's cache, unless it is cached already or takes more than half of the memory that is free for it:
     /// see [`ByteSource::fill_cache`](super::ByteSource::fill_cache).
     pub fn fill_cache(&self, range: Range<u64>, first: u64, is_wanted: &dyn Fn() -> bool) {
         let len = range.end.saturating_sub(range.start);

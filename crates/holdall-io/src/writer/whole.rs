@@ -13,7 +13,7 @@ const PIECE: usize = 4 << 20;
 /// A dense tensor of which not all bytes have arrived.
 pub(super) struct WholeTensor {
     pub(super) spec: TensorSpec,
-    of: &'static PlaneType,
+    plane_type: &'static PlaneType,
     pub(super) bytes: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ fn plane_type(spec: &TensorSpec) -> Option<&'static PlaneType> {
 impl<S: Sink> Writer<S> {
     /// Begins to collect a tensor that may be written in planes. Returns the tensor if it is written as it is.
     pub(super) fn collect(&mut self, tensor: TensorSpec) -> Result<Option<TensorSpec>> {
-        let Some(of) = plane_type(&tensor).filter(|_| self.options.planes) else {
+        let Some(plane_type) = plane_type(&tensor).filter(|_| self.options.planes) else {
             return Ok(Some(tensor));
         };
         let shared = tensor.components.first().and_then(|c| c.shares.as_ref());
@@ -52,7 +52,7 @@ impl<S: Sink> Writer<S> {
                 return Ok(Some(tensor));
             }
             let attributes = without_parameters(&tensor.layout, &tensor.attributes);
-            let mut spec = spec(of, &tensor.name, &tensor.shape, attributes);
+            let mut spec = spec(plane_type, &tensor.name, &tensor.shape, attributes);
             for c in &mut spec.components {
                 let (tensor, role) = (shared.tensor.clone(), c.role.clone());
                 c.shares = Some(ComponentRef { tensor, role });
@@ -60,21 +60,23 @@ impl<S: Sink> Writer<S> {
             return Ok(Some(spec));
         }
         self.encoder.check_tensor(&tensor)?;
-        self.whole = Some(WholeTensor { spec: tensor, of, bytes: Vec::new() });
+        self.whole = Some(WholeTensor { spec: tensor, plane_type, bytes: Vec::new() });
         Ok(None)
     }
 
     /// Writes a tensor that was collected, in planes if that is smaller.
     pub(super) fn write_whole(&mut self, whole: WholeTensor) -> Result<()> {
-        let WholeTensor { spec: dense, of, bytes } = whole;
-        let frequencies = frequencies_of(of, &bytes);
-        let Some(choice) = choose(of, (bytes.len() / of.count) as u64, &frequencies) else {
+        let WholeTensor { spec: dense, plane_type, bytes } = whole;
+        let frequencies = frequencies_of(plane_type, &bytes);
+        let Some(choice) =
+            choose(plane_type, (bytes.len() / plane_type.count) as u64, &frequencies)
+        else {
             self.begin_tensor(dense)?;
             return self.write_all(&bytes);
         };
         let attributes = without_parameters(&dense.layout, &dense.attributes);
         self.in_planes.insert(dense.name.clone());
-        self.begin_tensor(spec(of, &dense.name, &dense.shape, attributes))?;
+        self.begin_tensor(spec(plane_type, &dense.name, &dense.shape, attributes))?;
         for (at, compression) in choice.into_iter().enumerate() {
             if let Some(compression) = compression {
                 self.compressed(compression);
@@ -82,9 +84,9 @@ impl<S: Sink> Writer<S> {
                 self.uncompressed()?;
             }
             let mut plane = Vec::new();
-            for piece in bytes.chunks(PIECE * of.count) {
+            for piece in bytes.chunks(PIECE * plane_type.count) {
                 plane.clear();
-                of.split(at, piece, &mut plane);
+                plane_type.split(at, piece, &mut plane);
                 self.write_all(&plane)?;
             }
         }

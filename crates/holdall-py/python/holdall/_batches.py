@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Batches", "Gather"]
 
-#: A function that returns writable memory for so many bytes, as an array of them.
+#: A function that returns writable memory for a number of bytes, as an array of them.
 Room = Callable[[int], "np.ndarray[Any, Any]"]
 
 #: Sources of records: a path, an open file, or a selection of records.

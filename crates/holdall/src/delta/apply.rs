@@ -184,16 +184,16 @@ fn fitting(base: &File, new: &Tensor, view: &DeltaView) -> Result<Tensor> {
     let Ok(old) = base.tensor(new.name()) else {
         return Err(placed(BASE.broken("the base lacks the tensor")));
     };
-    let of = view.element_type();
+    let element_type = view.element_type();
     let found = old.dense_type();
-    let is_alike = found
-        .as_ref()
-        .is_some_and(|found| (found.dtype, &found.logical_type) == (of.dtype, &of.logical_type));
+    let is_alike = found.as_ref().is_some_and(|found| {
+        (found.dtype, &found.logical_type) == (element_type.dtype, &element_type.logical_type)
+    });
     if is_alike && old.shape() == new.shape() {
         return Ok(old);
     }
-    let found = found.map(|of| of.to_string()).unwrap_or_default();
-    let (shape, dtype, wanted) = (old.shape(), of.dtype, new.shape());
+    let found = found.map(|element_type| element_type.to_string()).unwrap_or_default();
+    let (shape, dtype, wanted) = (old.shape(), element_type.dtype, new.shape());
     let message = format!("the base has {found} {shape:?}, the delta is of {dtype} {wanted:?}");
     Err(placed(BASE.broken(message)))
 }
@@ -220,10 +220,12 @@ fn whole(
 
 /// Returns an item for a tensor that is computed from the base and a difference.
 fn changed(old: &Tensor, new: &Tensor) -> Result<Item> {
-    let of = old.dense_type().ok_or_else(|| NOT_DELTA.broken("the base has no elements"))?;
+    let element_type =
+        old.dense_type().ok_or_else(|| NOT_DELTA.broken("the base has no elements"))?;
     old.check_dense()?;
-    let mut data = ComponentSpec::new(Role::Data, of.dtype, of.len_of(old.count()));
-    data.logical_type = of.logical_type;
+    let mut data =
+        ComponentSpec::new(Role::Data, element_type.dtype, element_type.len_of(old.count()));
+    data.logical_type = element_type.logical_type;
     let own = |key: &str| ATTRIBUTES.contains(&key);
     let attributes = new.attributes().iter().filter(|(key, _)| !own(key));
     let spec = TensorSpec {

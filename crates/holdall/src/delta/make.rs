@@ -128,8 +128,12 @@ fn difference(old: Option<(&Tensor, &String)>, new: &Tensor) -> Result<Differenc
     }
     let has_elements =
         |tensor: &Tensor| matches!(tensor.layout(), Layout::Dense | Layout::Planes(_));
-    let of = new.dense_type().and_then(|of| DeltaType::new(of.dtype, of.logical_type));
-    let Some(of) = of.filter(|_| is_alike && has_elements(old) && has_elements(new)) else {
+    let element_type = new
+        .dense_type()
+        .and_then(|element_type| DeltaType::new(element_type.dtype, element_type.logical_type));
+    let Some(element_type) =
+        element_type.filter(|_| is_alike && has_elements(old) && has_elements(new))
+    else {
         return Ok(Difference::Whole);
     };
     let is_reserved = |key: &str| holdall_core::layout::delta::ATTRIBUTES.contains(&key);
@@ -137,10 +141,12 @@ fn difference(old: Option<(&Tensor, &String)>, new: &Tensor) -> Result<Differenc
         return Ok(Difference::Whole);
     }
     let (a, b) = (old.to_dense()?, new.to_dense()?);
-    let Some(encoded) = encode(&of, a.bytes(), b.bytes()) else { return Ok(Difference::Whole) };
+    let Some(encoded) = encode(&element_type, a.bytes(), b.bytes()) else {
+        return Ok(Difference::Whole);
+    };
     let mut attributes: Attributes = new.attributes().clone();
-    attributes.set("dtype", Value::Text(of.dtype.as_str().to_owned()));
-    if let Some(logical) = &of.logical_type {
+    attributes.set("dtype", Value::Text(element_type.dtype.as_str().to_owned()));
+    if let Some(logical) = &element_type.logical_type {
         attributes.set("type", Value::Text(logical.to_string()));
     }
     attributes.set("base", Value::Text(base.clone()));

@@ -51,14 +51,20 @@ pub fn show(delta: &File) -> Result<DeltaReport> {
         let (dtype, changed) = match is_difference(&tensor) {
             true => {
                 let view = view(&tensor)?;
-                let of = view.element_type();
-                let dtype = match &of.logical_type {
+                let element_type = view.element_type();
+                let dtype = match &element_type.logical_type {
                     Some(logical) => logical.to_string(),
-                    None => of.dtype.to_string(),
+                    None => element_type.dtype.to_string(),
                 };
                 (dtype, Some(view.changed()))
             }
-            false => (tensor.dense_type().map(|of| of.to_string()).unwrap_or_default(), None),
+            false => (
+                tensor
+                    .dense_type()
+                    .map(|element_type| element_type.to_string())
+                    .unwrap_or_default(),
+                None,
+            ),
         };
         tensors.push(DeltaTensor {
             name: tensor.name().to_owned(),

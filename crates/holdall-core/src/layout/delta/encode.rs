@@ -27,27 +27,27 @@ impl Encoded {
 
 /// Returns the delta from `base` to `target`, the little-endian elements of two tensors of this type and the same shape.
 /// Returns `None` if they are equal, or have different lengths.
-pub fn encode(of: &DeltaType, base: &[u8], target: &[u8]) -> Option<Encoded> {
+pub fn encode(element_type: &DeltaType, base: &[u8], target: &[u8]) -> Option<Encoded> {
     if base.len() != target.len() {
         return None;
     }
-    match of.width() {
-        1 => encode_words::<u8>(of, base, target),
-        2 => encode_words::<u16>(of, base, target),
-        4 => encode_words::<u32>(of, base, target),
-        8 => encode_words::<u64>(of, base, target),
+    match element_type.width() {
+        1 => encode_words::<u8>(element_type, base, target),
+        2 => encode_words::<u16>(element_type, base, target),
+        4 => encode_words::<u32>(element_type, base, target),
+        8 => encode_words::<u64>(element_type, base, target),
         _ => None,
     }
 }
 
-fn encode_words<W: Word>(of: &DeltaType, base: &[u8], target: &[u8]) -> Option<Encoded> {
+fn encode_words<W: Word>(element_type: &DeltaType, base: &[u8], target: &[u8]) -> Option<Encoded> {
     let count = base.len() / W::WIDTH;
     let pairs = || base.chunks_exact(W::WIDTH).zip(target.chunks_exact(W::WIDTH));
     let changed = pairs().filter(|(a, b)| a != b).count();
     if changed == 0 {
         return None;
     }
-    let is_float = of.is_float();
+    let is_float = element_type.is_float();
     let as_gaps = changed < count / 16;
     let mut planes = vec![Vec::with_capacity(changed); W::WIDTH];
     let (mut gaps, mut starts) = (Vec::new(), Vec::new());

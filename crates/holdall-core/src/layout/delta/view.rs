@@ -13,7 +13,7 @@ use bytes::Bytes;
 /// A delta whose components were checked: applying it cannot fail.
 #[derive(Debug, Clone)]
 pub struct DeltaView {
-    of: DeltaType,
+    element_type: DeltaType,
     count: u64,
     changed: u64,
     base: String,
@@ -43,7 +43,7 @@ impl DeltaView {
             let layout = info.layout().as_str().shown();
             return Err(WRONG_LAYOUT.broken(format!("expected a delta, found `{layout}`")));
         }
-        let of = element_type(info)?;
+        let element_type = element_type(info)?;
         let (base, target) = (digest(info, "base")?, digest(info, "target")?);
         let changed = match info.attributes().get("changed") {
             Some(Value::Integer(n)) => u64::try_from(*n).ok().filter(|n| *n > 0),
@@ -57,8 +57,8 @@ impl DeltaView {
             let message = format!("{changed} elements changed, of {count}");
             return Err(CHANGED.broken(message));
         }
-        check_components(info, &of)?;
-        let width = of.width() as usize;
+        check_components(info, &element_type)?;
+        let width = element_type.width() as usize;
         let mut planes = Vec::with_capacity(width);
         for name in PLANES.iter().take(width) {
             let plane = get(&role(name))?;
@@ -76,14 +76,15 @@ impl DeltaView {
             None => Positions::Gaps(get(&role(GAPS))?),
         };
         let starts = read_starts(&starts, &positions, count)?;
-        let view = DeltaView { of, count, changed, base, target, positions, planes, starts };
+        let view =
+            DeltaView { element_type, count, changed, base, target, positions, planes, starts };
         view.check_positions()?;
         Ok(view)
     }
 
     /// Returns the type of the elements.
     pub fn element_type(&self) -> &DeltaType {
-        &self.of
+        &self.element_type
     }
 
     /// Returns the number of elements of the tensor.
@@ -115,12 +116,13 @@ impl DeltaView {
         let Some(start) = usize::try_from(block).ok().and_then(|at| self.starts.get(at)) else {
             return Err(ROWS.broken(format!("there is no block {block}")));
         };
-        let len = BLOCK.min(self.count.saturating_sub(first)).saturating_mul(self.of.width());
+        let len =
+            BLOCK.min(self.count.saturating_sub(first)).saturating_mul(self.element_type.width());
         if elements.len() as u64 != len {
             let message = format!("expected {len} bytes of a block, found {}", elements.len());
             return Err(BUFFER.broken(message));
         }
-        match self.of.width() {
+        match self.element_type.width() {
             1 => self.apply_words::<u8>(*start, first, elements),
             2 => self.apply_words::<u16>(*start, first, elements),
             4 => self.apply_words::<u32>(*start, first, elements),
@@ -130,7 +132,7 @@ impl DeltaView {
     }
 
     fn apply_words<W: Word>(&self, start: (usize, usize), first: u64, elements: &mut [u8]) {
-        let is_float = self.of.is_float();
+        let is_float = self.element_type.is_float();
         let count = elements.len() / W::WIDTH;
         let mut value = start.1;
         let mut change = |at: usize| {
@@ -275,14 +277,14 @@ fn digest(info: &TensorInfo, key: &str) -> Result<String> {
 }
 
 /// Checks the roles and types of the components.
-fn check_components(info: &TensorInfo, of: &DeltaType) -> Result<()> {
+fn check_components(info: &TensorInfo, element_type: &DeltaType) -> Result<()> {
     let has = |name| info.component(&role(name)).is_some();
     match (has(GAPS), has(MASK)) {
         (true, false) | (false, true) => {}
         (true, true) => return Err(COMPONENTS.broken("both `gaps` and `mask` are present")),
         (false, false) => return Err(COMPONENTS.broken("neither `gaps` nor `mask` is present")),
     }
-    let width = of.width() as usize;
+    let width = element_type.width() as usize;
     for name in PLANES.iter().take(width).copied().chain([STARTS]) {
         if !has(name) {
             return Err(COMPONENTS.broken(format!("missing component `{name}`")));
