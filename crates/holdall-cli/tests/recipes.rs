@@ -54,9 +54,9 @@ fn a_plan_is_shown_without_writing() {
     let args = ["convert", &model("gpt2"), &gguf, "--no-tokenizer", "-n", "--outtype", "q8_0"];
     let report = holdall([&args[..], &["--json"]].concat()).ends_with(0).json();
     let plan = report["plan"].as_array().unwrap();
-    let of = |name: &str| plan.iter().find(|t| t["name"] == name).unwrap();
-    assert_eq!(of("blk.0.ffn_down.weight")["layout"], "gguf.q8_0");
-    assert_eq!(of("blk.0.ffn_up.weight")["components"]["data"]["dtype"], "f16");
+    let by_name = |name: &str| plan.iter().find(|t| t["name"] == name).unwrap();
+    assert_eq!(by_name("blk.0.ffn_down.weight")["layout"], "gguf.q8_0");
+    assert_eq!(by_name("blk.0.ffn_up.weight")["components"]["data"]["dtype"], "f16");
     holdall(args).ends_with(0);
     assert!(!Path::new(&gguf).exists());
 }
@@ -116,8 +116,8 @@ fn recipes_are_listed_shown_and_checked() {
     let all = holdall(["recipe", "list", "--json"]).ends_with(0).json();
     let all = all.as_array().unwrap();
     assert!(all.len() >= 30);
-    let of = |name: &str| all.iter().find(|recipe| recipe["name"] == name).unwrap();
-    assert_eq!(of("mixtral")["architectures"][0], "MixtralForCausalLM");
+    let by_name = |name: &str| all.iter().find(|recipe| recipe["name"] == name).unwrap();
+    assert_eq!(by_name("mixtral")["architectures"][0], "MixtralForCausalLM");
     assert!(holdall(["recipe", "list"]).ends_with(0).out.contains("Llama, Mistral"));
     let text = holdall(["recipe", "show", "qwen3"]).ends_with(0).out;
     assert!(text.starts_with("recipe = \"qwen3\""), "{text}");

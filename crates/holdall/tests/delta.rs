@@ -176,8 +176,8 @@ fn what_is_made_gives_the_target() {
             let every = [3, 40, 1000, u64::MAX][((case + at as u64) % 4) as usize];
             for element in changed.chunks_exact_mut(width as usize) {
                 if every < u64::MAX && random.next() % every == 0 {
-                    let place = random.next() % width;
-                    element[place as usize] ^= (random.next() as u8).max(1);
+                    let byte = random.next() % width;
+                    element[byte as usize] ^= (random.next() as u8).max(1);
                 }
             }
             let mut spec = TensorSpec::dense(format!("t{at}"), *dtype, [count]);

@@ -314,7 +314,7 @@ fn descriptions_that_cannot_be_read_are_told_by_line_and_key() {
         (with("shape", "['1n']"), "layouts/description", "`1n` is not a valid name"),
         (with("shape", "['min']"), "layouts/description", "name of a function"),
         (with("shape", "'n'"), "layouts/description", "expected a list"),
-        (with("about", "1"), "layouts/description", "expected a text"),
+        (with("about", "1"), "layouts/description", "expected a string"),
         (
             with("attributes", "{ a = 1 }"),
             "layouts/description",

@@ -150,10 +150,10 @@ fn conversions_keep_values_ties_and_attributes() {
     let tensor = made.tensor("long").unwrap();
     assert_eq!(tensor.layout().as_str(), "planes.f32");
     assert_eq!(tensor.attributes().get("note"), Some(&holdall::Value::Text("kept".into())));
-    let places = |name: &str| -> Vec<_> {
+    let stored_ranges = |name: &str| -> Vec<_> {
         made.tensor(name).unwrap().components().map(|c| c.stored).collect()
     };
-    assert_eq!(places("long"), places("tied"), "ties are kept");
+    assert_eq!(stored_ranges("long"), stored_ranges("tied"), "ties are kept");
     assert_eq!(made.tensor("half").unwrap().layout().as_str(), "planes.bf16");
     assert_eq!(made.tensor("integers").unwrap().layout(), &Layout::Dense);
     let verified = holdall::verify(&made, &holdall::VerifyOptions::new()).unwrap();

@@ -71,12 +71,12 @@ fn tensors_are_those_of_llama_cpp() {
             for (name, expected) in tensors {
                 let tensor = file.tensor(name).unwrap_or_else(|e| panic!("{case}: {e}"));
                 let shape: Vec<u64> = tensor.shape().iter().rev().copied().collect();
-                let place = format!("{case} {outtype} {name}");
-                assert_eq!(type_name(&tensor), expected[0].as_str().unwrap(), "{place}");
-                assert_eq!(serde_json::json!(shape), expected[1], "{place}");
-                // PyTorch's exponential is up to one place off.
+                let context = format!("{case} {outtype} {name}");
+                assert_eq!(type_name(&tensor), expected[0].as_str().unwrap(), "{context}");
+                assert_eq!(serde_json::json!(shape), expected[1], "{context}");
+                // PyTorch's exponential is up to one context off.
                 if case != "mamba" || !name.ends_with("ssm_a") {
-                    assert_eq!(hash(&data(&tensor)), expected[2].as_str().unwrap(), "{place}");
+                    assert_eq!(hash(&data(&tensor)), expected[2].as_str().unwrap(), "{context}");
                 }
             }
         }
@@ -424,12 +424,12 @@ fn the_way_back_leads_to_the_same_tensors() {
             assert_eq!(restored.len(), source.len(), "{case}");
             for tensor in source.tensors() {
                 let other = restored.tensor(tensor.name()).unwrap();
-                let place = format!("{case} {}", tensor.name());
-                assert_eq!(other.shape(), tensor.shape(), "{place}");
-                assert_eq!(other.dtype(), tensor.dtype(), "{place}");
+                let context = format!("{case} {}", tensor.name());
+                assert_eq!(other.shape(), tensor.shape(), "{context}");
+                assert_eq!(other.dtype(), tensor.dtype(), "{context}");
                 // An exponential is rounded.
                 if !tensor.name().ends_with("A_log") {
-                    assert_eq!(data(&other), data(&tensor), "{place}");
+                    assert_eq!(data(&other), data(&tensor), "{context}");
                 }
             }
         }

@@ -420,9 +420,9 @@ impl Machine<'_> {
         };
         // The default value of missing keys does not matter, if it is of a plain type.
         if let [factory] = arguments
-            && let Node::Global(module, class) = self.graph.get(*factory)
+            && let Node::Global(factory_module, class) = self.graph.get(*factory)
         {
-            let is_plain = matches!(module.as_str(), "builtins" | "__builtin__")
+            let is_plain = matches!(factory_module.as_str(), "builtins" | "__builtin__")
                 && matches!(
                     class.as_str(),
                     "list"

@@ -200,8 +200,8 @@ impl WriteOptions {
 
 /// Returns a tensor in planes, for asking an encoder whether it can hold one.
 fn sample_in_planes() -> TensorSpec {
-    let of = &holdall_core::model::plane::PLANE_TYPES[0];
-    crate::planes::split::spec(of, "sample", &[1], Attributes::new())
+    let plane_type = &holdall_core::model::plane::PLANE_TYPES[0];
+    crate::planes::split::spec(plane_type, "sample", &[1], Attributes::new())
 }
 
 /// The choice of the components' digest.

@@ -113,13 +113,13 @@ impl<'a> Scope<'a> {
                 let all = items.iter().map(|item| self.value(item, locals));
                 Value::Array(all.collect::<Result<_>>()?)
             }
-            Expression::Member(of, name) => {
-                let of = self.value(of, locals)?;
-                member(&of, name).cloned().unwrap_or(Value::Null)
+            Expression::Member(operand, name) => {
+                let operand = self.value(operand, locals)?;
+                member(&operand, name).cloned().unwrap_or(Value::Null)
             }
             Expression::Item(both) => {
-                let [of, index] = &**both;
-                item(&self.value(of, locals)?, &self.value(index, locals)?)?
+                let [operand, index] = &**both;
+                item(&self.value(operand, locals)?, &self.value(index, locals)?)?
             }
             Expression::Call(function @ (Function::HasTensor | Function::Tensor), arguments) => {
                 let name = arguments.first().map(|name| self.value(name, locals)).transpose()?;
@@ -423,8 +423,8 @@ fn call(function: Function, arguments: &[Value]) -> Result<Value> {
         }
         Function::Min | Function::Max => {
             let less = arithmetic(Operator::Less, first, second)? == Value::Bool(true);
-            let of = if less == (function == Function::Min) { first } else { second };
-            return Ok(of.clone());
+            let chosen = if less == (function == Function::Min) { first } else { second };
+            return Ok(chosen.clone());
         }
         _ if matches!(first, Value::Null) => return Ok(Value::Null),
         _ => {}

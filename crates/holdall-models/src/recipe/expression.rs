@@ -242,13 +242,13 @@ impl<'t> Parser<'t> {
         match self.peek() {
             Some('-') => {
                 self.advance(1);
-                let of = self.nested(Self::unary)?;
-                Ok(Expression::Negate(Box::new(of)))
+                let operand = self.nested(Self::unary)?;
+                Ok(Expression::Negate(Box::new(operand)))
             }
             Some('!') => {
                 self.advance(1);
-                let of = self.nested(Self::unary)?;
-                Ok(Expression::Not(Box::new(of)))
+                let operand = self.nested(Self::unary)?;
+                Ok(Expression::Not(Box::new(operand)))
             }
             _ => self.members(),
         }
@@ -257,23 +257,23 @@ impl<'t> Parser<'t> {
     /// Parses an operand with the members and items that are taken of it.
     fn members(&mut self) -> Result<Expression> {
         let before = self.depth;
-        let mut of = self.operand()?;
+        let mut operand = self.operand()?;
         loop {
             let next = self.peek();
             if !matches!(next, Some('.' | '[')) {
                 self.depth = before;
-                return Ok(of);
+                return Ok(operand);
             }
             self.node()?;
             self.depth = self.depth.saturating_add(1);
             if self.take('.') {
                 let name = self.name().ok_or_else(|| self.fail("expected a name after `.`"))?;
-                of = Expression::Member(Box::new(of), name.to_owned());
+                operand = Expression::Member(Box::new(operand), name.to_owned());
             } else {
                 self.expect('[')?;
                 let index = self.expression()?;
                 self.expect(']')?;
-                of = Expression::Item(Box::new([of, index]));
+                operand = Expression::Item(Box::new([operand, index]));
             }
         }
     }

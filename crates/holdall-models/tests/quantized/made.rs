@@ -88,8 +88,8 @@ fn packed(codes: &[u32], columns: usize, bits: u32) -> Vec<u32> {
         let mut line = vec![0u32; per_row];
         for (at, code) in row.iter().enumerate() {
             for bit in 0..bits as usize {
-                let place = at * bits as usize + bit;
-                line[place / 32] |= (code >> bit & 1) << (place % 32);
+                let index = at * bits as usize + bit;
+                line[index / 32] |= (code >> bit & 1) << (index % 32);
             }
         }
         out.extend(line);

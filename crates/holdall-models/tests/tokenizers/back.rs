@@ -51,8 +51,9 @@ fn files_of_key_values_give_the_same_key_values() {
         let config = files_of(&folder).file("config.json").unwrap().to_vec();
         let config = Value::from_json(std::str::from_utf8(&config).unwrap(), 8).unwrap();
         let Value::Map(config) = config else { panic!() };
-        let of = |key: &str| config.iter().find(|(k, _)| k.as_text() == Some(key)).map(|(_, v)| v);
-        let Some(Value::Array(names)) = of("architectures") else { panic!() };
+        let member =
+            |key: &str| config.iter().find(|(k, _)| k.as_text() == Some(key)).map(|(_, v)| v);
+        let Some(Value::Array(names)) = member("architectures") else { panic!() };
         let options = TokenizerOptions::new().with_architecture(names[0].as_text().unwrap());
         // `*` is any name.
         let reason = INCOMPLETE.iter().find(|(own, _)| *own == name).map(|(_, reason)| *reason);

@@ -69,8 +69,8 @@ pub fn make(
         new.sound()?;
         let len = new.components().filter_map(|c| c.decoded_len).fold(0, u64::saturating_add);
         report.target_len = report.target_len.saturating_add(len);
-        let place = olds.iter().position(|old| old.name() == new.name());
-        let old = place.and_then(|at| olds.get(at).zip(digests.get(at)));
+        let position = olds.iter().position(|old| old.name() == new.name());
+        let old = position.and_then(|at| olds.get(at).zip(digests.get(at)));
         match difference(old, &new)? {
             Difference::None => report.unchanged += 1,
             Difference::Elements(item, count) => {
