@@ -13,7 +13,7 @@ use holdall::layout::Dense;
 use holdall::plain::{Plain, ToPlain as _};
 use holdall::verify::Strictness;
 use holdall::{
-    ByteOrder, Check, DiffOptions, Encoding, Faults, File, Io, Layout, Limits, LoadOptions, Role,
+    ByteOrder, Check, DiffOptions, Encoding, Faults, File, Io, Layout, LoadOptions, Role,
     StatsOptions, Tensor, TensorInfo, VerifyOptions,
 };
 use pyo3::intern;

@@ -112,11 +112,10 @@ fn add_row<'py>(
 ) -> PyResult<bool> {
     // A snapshot of the items would take longer than all of the rest; no code of others runs while they are read but
     // for values of other classes, before which the dict is copied.
-    let mut seen = 0;
     let mut others: Vec<(usize, Bound<'py, PyAny>)> = Vec::new();
-    for (key, value) in row.iter() {
-        let at = match columns.get(seen) {
-            Some(column) if column.key.as_ptr() == key.as_ptr() => seen,
+    for (index, (key, value)) in row.iter().enumerate() {
+        let at = match columns.get(index) {
+            Some(column) if column.key.as_ptr() == key.as_ptr() => index,
             _ => {
                 let Ok(key) = key.cast_into_exact::<PyString>() else { return Ok(false) };
                 let Ok(name) = key.to_str() else { return Ok(false) };
@@ -133,7 +132,6 @@ fn add_row<'py>(
                 }
             }
         };
-        seen += 1;
         let Some(column) = columns.get_mut(at) else { return Ok(false) };
         match column.add(&value, number) {
             Added::Yes => {}

@@ -175,7 +175,7 @@ fn what_is_made_gives_the_target() {
             let mut changed = bytes.clone();
             let every = [3, 40, 1000, u64::MAX][((case + at as u64) % 4) as usize];
             for element in changed.chunks_exact_mut(width as usize) {
-                if every < u64::MAX && random.next() % every == 0 {
+                if every < u64::MAX && random.next().is_multiple_of(every) {
                     let byte = random.next() % width;
                     element[byte as usize] ^= (random.next() as u8).max(1);
                 }

@@ -47,7 +47,7 @@ impl PlaneType {
         let elements = out.len() / self.count;
         if planes.len() != self.count
             || planes.iter().any(|plane| plane.len() != elements)
-            || out.len() % self.count != 0
+            || !out.len().is_multiple_of(self.count)
         {
             let found: Vec<usize> = planes.iter().map(|plane| plane.len()).collect();
             let count = self.count;

@@ -147,11 +147,11 @@ fn frequencies(tensor: &Tensor, plane_type: &PlaneType) -> Result<Frequencies> {
 
 /// Returns the ranges of elements to sample: all of a small tensor.
 fn samples(count: u64) -> Vec<Range<u64>> {
-    if count <= SAMPLE * SAMPLES {
-        return vec![0..count];
-    }
-    let step = (count - SAMPLE) / (SAMPLES - 1);
-    (0..SAMPLES).map(|i| i * step..i * step + SAMPLE).collect()
+    let (samples, len, step) = match count <= SAMPLE * SAMPLES {
+        true => (1, count, 0),
+        false => (SAMPLES, SAMPLE, (count - SAMPLE) / (SAMPLES - 1)),
+    };
+    (0..samples).map(|i| i * step..i * step + len).collect()
 }
 
 /// Returns how bytes are compressed best (not at all, their literals only, or with repetitions), and the share of them that is

@@ -225,11 +225,10 @@ impl<S: Sink> Writer<S> {
     /// Misuse if the previous tensor lacks bytes; Unsupported if the format cannot hold the tensor.
     pub fn tensor(&mut self, tensor: TensorSpec) -> Result<()> {
         self.ready()?;
-        let begun = match self.collect(tensor.with_plain_types())? {
+        match self.collect(tensor.with_plain_types())? {
             Some(tensor) => self.begin_tensor(tensor),
             None => Ok(()),
-        };
-        begun
+        }
     }
 
     /// Begins a tensor in the layout that it has, also if the options ask for planes.
