@@ -22,7 +22,7 @@ class Tripling:
     def start(self):
         return {"version": "1.4.0"}
 
-    def load(self, folder, options, said):
+    def load(self, folder, options, declared):
         if "broken" in options:
             raise Failure("framework", "there is nothing to multiply by")
         return lambda inputs: {declared["outputs"][0]["name"]: 3 * inputs["x"]}

@@ -160,7 +160,8 @@ def receive(
             received_memory.pop(other, None)
         # The array keeps the tensor, and so its memory.
         received_memory[sender] = slab.numpy(), slab.data_ptr()
-    memory = np.asarray(Lease(*received_memory[sender], slot, nbytes, True))
+    shared, start = received_memory[sender]
+    memory = np.asarray(Lease(shared, start, slot, nbytes, True))
     found = dict(rest)
     for key, offset, length, kind, shape in columns:
         found[key] = torch.from_numpy(memory[offset : offset + length]).view(getattr(torch, kind)).view(shape)
