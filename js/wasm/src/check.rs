@@ -6,6 +6,7 @@ use crate::records;
 use crate::view::{Held, get};
 use crate::{Answer, le};
 use holdall_collections::sort;
+use holdall_core::layout::delta::{DeltaView, LAYOUT};
 use holdall_core::layout::planes;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::records::{BlobLayout, kind};
@@ -31,6 +32,9 @@ pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<An
         Layout::QuantizedGroup => Quantized::from_tensor(&info, get(&info, held)).map(drop),
         Layout::Dense | Layout::Blocks(_) | Layout::Strided => Ok(()),
         Layout::Planes(_) => planes::check(&info).map(drop),
+        Layout::Other(name) if &**name == LAYOUT => {
+            DeltaView::from_tensor(&info, get(&info, held)).map(drop)
+        }
         Layout::Records => records::check(&info, held, limits),
         Layout::Blob => blob(&info, held, limits),
         #[cfg(feature = "whole")]
