@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Codes of warnings, which are in no table of rules.
-const WARNINGS: [&str; 46] = [
+const WARNINGS: [&str; 47] = [
+    "recipe/config-made",
     "recipe/differs",
     "gguf/long-name",
     warnings::VERSION,
