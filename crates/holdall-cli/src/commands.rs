@@ -43,6 +43,7 @@ pub(crate) enum Command {
     Scan(crate::scan::ScanArgs),
     Diff(crate::diff::DiffArgs),
     Convert(crate::convert::ConvertArgs),
+    Delta(crate::delta::DeltaArgs),
     Extract(crate::extract::ExtractArgs),
     Edit(crate::edit::EditArgs),
     Salvage(crate::salvage::SalvageArgs),

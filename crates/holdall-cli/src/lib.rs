@@ -10,6 +10,7 @@ mod build;
 mod commands;
 mod completions;
 mod convert;
+mod delta;
 mod diff;
 mod edit;
 mod elements;
@@ -105,6 +106,7 @@ fn dispatch(session: &Session, command: Command) -> Result<Status, Failure> {
         #[cfg(all(feature = "http", feature = "carton"))]
         Command::Fetch(args) => links::fetch::run(session, &args),
         Command::Serve(args) => serve::run(session, &args),
+        Command::Delta(args) => delta::run(session, &args),
         Command::Salvage(args) => salvage::run(session, &args),
         Command::View(args) => view::run(session, &args),
         #[cfg(feature = "pytorch")]

@@ -3,6 +3,7 @@
 //! [`ToPlain`] defines the fields of a report once. The command prints them as JSON, and the Python package
 //! makes objects of them, so that both have the same names in the same order.
 
+mod delta;
 #[cfg(feature = "carton")]
 mod package;
 mod reports;
