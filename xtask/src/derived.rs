@@ -196,7 +196,7 @@ mod tests {
             assert!(index.contains(&format!("({family}.md)")), "docs/spec/index.md: no {page}");
             let module = format!("crates/holdall-formats/src/{family}/mod.rs");
             let text = read(root(), &module).unwrap();
-            let headings = ["What", "Layout", "Specification", "Support", "Deviations"];
+            let headings = ["Contents", "Layout", "Specification", "Support", "Deviations"];
             for heading in headings.into_iter().chain(["Untrusted input"]) {
                 assert!(text.contains(&format!("\n//! # {heading}\n")), "{module}: no {heading}");
             }

@@ -79,22 +79,22 @@ fn small_deltas_are_applied_or_refused() {
         .map(|name| (corpus("accept/ztensor").join(format!("delta-other_{name}.zt")), "delta/base"))
         .into();
     for (name, code) in [
-        ("delta.components.neither.zt", "delta/components"),
-        ("delta.gap.past.zt", "delta/gap"),
-        ("delta.gap.255.zt", "delta/gap"),
-        ("delta.gap.shape.zt", "delta/gap"),
-        ("delta.length.mask.zt", "delta/length"),
-        ("delta.changed.starts.zt", "delta/changed"),
-        ("delta.length.changed.zt", "delta/length"),
-        ("delta.value.largest.zt", "delta/value"),
-        ("delta.attribute.digest.zt", "delta/attribute"),
-        ("delta.spare-bits.set.zt", "delta/spare-bits"),
+        ("delta.components.golden-neither.zt", "delta/components"),
+        ("delta.gap.golden-past.zt", "delta/gap"),
+        ("delta.gap.golden-255.zt", "delta/gap"),
+        ("delta.gap.golden-shape.zt", "delta/gap"),
+        ("delta.length.golden-mask.zt", "delta/length"),
+        ("delta.changed.golden-starts.zt", "delta/changed"),
+        ("delta.length.golden-changed.zt", "delta/length"),
+        ("delta.value.golden-largest.zt", "delta/value"),
+        ("delta.attribute.golden-digest.zt", "delta/attribute"),
+        ("delta.spare-bits.golden-set.zt", "delta/spare-bits"),
     ] {
         refused.push((corpus("reject/ztensor").join(name), code));
     }
     let to = folder.path().join("never.zt");
     for (path, code) in refused {
-        let spare = path.ends_with("delta.spare-bits.set.zt");
+        let spare = path.ends_with("delta.spare-bits.golden-set.zt");
         let base = if spare { accepted("delta-small_base_597.zt") } else { base.clone() };
         let delta = holdall::open(&path).unwrap();
         let e = apply(&base, &delta, &to, &ApplyOptions::default()).unwrap_err();
