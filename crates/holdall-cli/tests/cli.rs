@@ -7,6 +7,7 @@ mod build;
 mod cases;
 mod convert;
 mod coverage;
+mod deltas;
 mod diff;
 mod docs;
 mod edit;
