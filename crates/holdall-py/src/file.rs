@@ -592,7 +592,7 @@ impl NativeFile {
         let tensor = self.tensor(py, at)?;
         let read = move || {
             let pieces = tensor.dense_pieces(tensor.file().check())?.with_rows(start..stop)?;
-            let of = pieces.element_type().clone();
+            let element_type = pieces.element_type().clone();
             let mut shape = tensor.shape().to_vec();
             if let Some(first) = shape.first_mut() {
                 *first = stop.saturating_sub(start);
@@ -601,7 +601,7 @@ impl NativeFile {
             for piece in pieces {
                 bytes.extend_from_slice(&piece?);
             }
-            Ok(Dense::new(of.dtype, of.logical_type, shape, Bytes::from(bytes)))
+            Ok(Dense::new(element_type.dtype, element_type.logical_type, shape, Bytes::from(bytes)))
         };
         run_apart(py, u64::MAX, read).map(dense)
     }

@@ -75,8 +75,8 @@ impl Element {
 
     /// Returns the element type with this name, among those that Arrow has no type for.
     pub(super) fn named(name: &str) -> Option<Element> {
-        let of = TensorDType::ALL.into_iter().map(Element::Of).chain([Element::Complex128]);
-        of.filter(|e| e.own_type().is_none()).find(|e| e.name() == name)
+        let all = TensorDType::ALL.into_iter().map(Element::Of).chain([Element::Complex128]);
+        all.filter(|e| e.own_type().is_none()).find(|e| e.name() == name)
     }
 
     /// Returns the name of the type in NumPy and `ml_dtypes`.

@@ -110,15 +110,15 @@ impl Scratch {
             }
             Job::Ends { stride, align, width, .. } => {
                 let all = stored(slot, block);
-                let of = (heap.len, *width);
+                let heap_bounds = (heap.len, *width);
                 match there {
-                    None => ends(all, of, out.values, &mut seen),
+                    None => ends(all, heap_bounds, out.values, &mut seen),
                     Some(there) => {
                         let all = all.zip(there).map(|(entry, there)| match there {
                             0 => Entry { offset: 0, len: 0 },
                             _ => entry,
                         });
-                        ends(all, of, out.values, &mut seen);
+                        ends(all, heap_bounds, out.values, &mut seen);
                     }
                 }
                 if (*stride, *align) != (1, 1) {
