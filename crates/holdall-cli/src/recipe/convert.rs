@@ -11,6 +11,7 @@ use clap::Args;
 use holdall::plain::ToPlain as _;
 use holdall::recipe::{self, ModelConvert, ModelConvertReport, ModelRestore, OutType, Recipe};
 use holdall::{EncodeOptions, File, TensorSpec, fields};
+use std::borrow::Cow;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -159,7 +160,7 @@ fn write_model(
             }
             false => {
                 write_plan(session, &args.output, target, &specs, &report.convert)?;
-                tell(session, &report);
+                report_losses(session, &report);
             }
         }
         return Ok(Status::Fine);
@@ -179,17 +180,8 @@ fn write_model(
         writeln!(session.out(), "{text}")?;
         return Ok(Status::Fine);
     }
-    session.note(format!(
-        "{}: {}, {}, {} → {}, recipe {}, {}",
-        printable(&args.output.display().to_string()),
-        versioned(target.format.name, &target.version),
-        count(report.convert.tensors, "tensor"),
-        Size(report.convert.source_len),
-        Size(report.convert.target_len),
-        printable(&report.recipe),
-        report.outtype.as_str(),
-    ));
-    tell(session, &report);
+    let written = versioned(target.format.name, &target.version);
+    summarize(session, &args.output, &written, "", &report);
     Ok(Status::Fine)
 }
 
@@ -243,32 +235,48 @@ fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Statu
         writeln!(session.out(), "{}", as_json(&head.and(report.convert.to_plain())))?;
         return Ok(Status::Fine);
     }
+    let written = count(report.convert.files.len() as u64, "file");
+    summarize(session, &args.output, &written, " backwards", &report);
+    Ok(Status::Fine)
+}
+
+/// Prints what was written, with the recipe, the type, warnings, and the content that the target lacks.
+fn summarize(
+    session: &Session,
+    output: &Path,
+    written: &str,
+    direction: &str,
+    report: &ModelConvertReport,
+) {
     session.note(format!(
-        "{}: {}, {}, {} → {}, recipe {} backwards, {}",
-        printable(&args.output.display().to_string()),
-        count(report.convert.files.len() as u64, "file"),
+        "{}: {written}, {}, {} → {}, recipe {}{direction}, {}",
+        printable(&output.display().to_string()),
         count(report.convert.tensors, "tensor"),
         Size(report.convert.source_len),
         Size(report.convert.target_len),
         printable(&report.recipe),
         report.outtype.as_str(),
     ));
-    tell(session, &report);
-    Ok(Status::Fine)
+    report_losses(session, report);
 }
 
 /// Prints warnings, and the content that the target lacks.
-fn tell(session: &Session, report: &ModelConvertReport) {
+pub(super) fn report_losses(session: &Session, report: &ModelConvertReport) {
     report.convert.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
     writing::left_behind(session, &report.convert.left_behind);
 }
 
 /// Reads a recipe: a file, or one that is part of the program.
 pub(super) fn named(name: &str, session: &Session) -> Result<Recipe, Failure> {
-    let limits = session.global.limits();
+    let recipe = Recipe::parse(&recipe_text(name)?, &session.global.limits());
+    Ok(recipe.map_err(|e| e.in_source(name))?)
+}
+
+/// Returns the text of a recipe: of a file, or of one that is part of the program.
+pub(super) fn recipe_text(name: &str) -> Result<Cow<'static, [u8]>, Failure> {
     let known = recipe::builtin().iter().find(|(own, _)| *own == name);
     if let Some((_, text)) = known {
-        return Ok(Recipe::parse(text.as_bytes(), &limits)?);
+        return Ok(Cow::Borrowed(text.as_bytes()));
     }
     let path = Path::new(name);
     if path.extension().is_none() && !path.exists() {
@@ -284,7 +292,7 @@ pub(super) fn named(name: &str, session: &Session) -> Result<Recipe, Failure> {
     }
     let text = std::fs::read(path)
         .map_err(|e| holdall::error::io(e, "reading").in_source(path.display()))?;
-    Ok(Recipe::parse(&text, &limits).map_err(|e| e.in_source(path.display()))?)
+    Ok(Cow::Owned(text))
 }
 
 /// Adds what the command offers to errors of recipes.

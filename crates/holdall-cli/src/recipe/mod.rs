@@ -11,13 +11,11 @@ use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{count, printable};
 use crate::session::Session;
-use crate::writing;
 use clap::{Args, Subcommand};
-use convert::{advised, named};
-use holdall::WriteOptions;
-use holdall::fields;
+use convert::{advised, named, recipe_text, report_losses};
 use holdall::plain::Plain;
-use holdall::recipe::{self, ModelConvert, ModelRestore, OutType, Recipe};
+use holdall::recipe::{self, ModelConvert, ModelConvertReport, ModelRestore, OutType, Recipe};
+use holdall::{File, TensorSpec, WriteOptions, fields};
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -128,12 +126,7 @@ fn plain(recipe: &Recipe) -> Plain<'_> {
 }
 
 fn show(session: &Session, args: &ShowArgs) -> Result<Status, Failure> {
-    let name = args.name.as_str();
-    // Reports unknown names.
-    named(name, session)?;
-    if let Some((_, text)) = recipe::builtin().iter().find(|(own, _)| *own == name) {
-        session.out().write_all(text.as_bytes())?;
-    }
+    session.out().write_all(&recipe_text(&args.name)?)?;
     Ok(Status::Fine)
 }
 
@@ -153,30 +146,7 @@ fn check(session: &Session, args: &CheckArgs) -> Result<Status, Failure> {
         ModelConvert::new(WriteOptions::new()).with_recipe(recipe).with_outtype(OutType::F32);
     let options = options.without_tokenizer();
     let planned = recipe::plan_model(model, &file, "model.gguf", &options).map_err(advised)?;
-    let (specs, report) = planned;
-    if session.json() {
-        let head = fields! {
-            recipe: &name,
-            model: file.name(),
-            tensors: report.convert.tensors,
-            left_behind: Plain::list(report.convert.left_behind.iter().map(String::as_str)),
-            warnings: report.convert.warnings.as_slice(),
-            plan: specs.as_slice(),
-        };
-        writeln!(session.out(), "{}", as_json(&head))?;
-        return Ok(Status::Fine);
-    }
-    writeln!(
-        session.out(),
-        "{}: fits {}: {} of the model become {} of the file",
-        printable(&args.recipe),
-        printable(file.name()),
-        count(file.len() as u64, "tensor"),
-        count(report.convert.tensors, "tensor"),
-    )?;
-    report.convert.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
-    writing::left_behind(session, &report.convert.left_behind);
-    Ok(Status::Fine)
+    fit(session, &args.recipe, &name, &file, planned, ["", "model", "file"])
 }
 
 fn reverse(session: &Session, args: &ReverseArgs) -> Result<Status, Failure> {
@@ -184,10 +154,22 @@ fn reverse(session: &Session, args: &ReverseArgs) -> Result<Status, Failure> {
     let name = recipe.name().to_owned();
     let file = input::open(session, &args.file)?;
     let options = ModelRestore::new(WriteOptions::new(), recipe);
-    let (specs, report) = recipe::plan_restore(&file, &options)?;
+    let planned = recipe::plan_restore(&file, &options)?;
+    fit(session, &args.recipe, &name, &file, planned, [" backwards", "file", "model"])
+}
+
+/// Prints what a recipe makes of a model or a file: the direction, and what the source and the target are.
+fn fit(
+    session: &Session,
+    given: &str,
+    name: &str,
+    file: &File,
+    (specs, report): (Vec<TensorSpec>, ModelConvertReport),
+    [direction, source, target]: [&str; 3],
+) -> Result<Status, Failure> {
     if session.json() {
         let head = fields! {
-            recipe: &name,
+            recipe: name,
             model: file.name(),
             tensors: report.convert.tensors,
             left_behind: Plain::list(report.convert.left_behind.iter().map(String::as_str)),
@@ -199,13 +181,12 @@ fn reverse(session: &Session, args: &ReverseArgs) -> Result<Status, Failure> {
     }
     writeln!(
         session.out(),
-        "{}: fits {} backwards: {} of the file become {} of the model",
-        printable(&args.recipe),
+        "{}: fits {}{direction}: {} of the {source} become {} of the {target}",
+        printable(given),
         printable(file.name()),
         count(file.len() as u64, "tensor"),
         count(report.convert.tensors, "tensor"),
     )?;
-    report.convert.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
-    writing::left_behind(session, &report.convert.left_behind);
+    report_losses(session, &report);
     Ok(Status::Fine)
 }
