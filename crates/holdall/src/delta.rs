@@ -44,12 +44,9 @@ holdall_core::error::rules! {
         hint "`holdall delta apply BASE DELTA -o TARGET` writes the model";
 }
 
-/// Returns `true` if the file is a delta.
+/// Returns `true` if the file is a delta: if a tensor has the layout of differences, or the attributes are those of a delta.
 pub fn is_delta(file: &File) -> bool {
-    let has_layout = |tensor: Tensor| is_difference(&tensor);
-    file.attributes().get(KEY).is_some_and(|value| matches!(value, Value::Map(_)))
-        && (file.is_empty() || file.format() == "ztensor")
-        || file.tensors().any(has_layout)
+    Head::read(file).is_ok() || file.tensors().any(|tensor| is_difference(&tensor))
 }
 
 /// Returns `true` if the tensor is the difference from a tensor of the base.
@@ -119,8 +116,8 @@ impl Head {
     }
 }
 
-/// Returns the digest of a tensor's elements as a dense tensor, or of its decoded components one after the other if its layout has
-/// no elements. `like` is a digest of the kind that is wanted.
+/// Returns the digest of a tensor's elements as a dense tensor, or of the roles, lengths and decoded bytes of its components if it
+/// is of another layout. `like` is a digest of the kind that is wanted.
 fn digest_of(tensor: &Tensor, like: Option<&str>) -> Result<String> {
     let mut digest = like.map_or_else(ElementsDigest::new, ElementsDigest::like);
     match tensor.layout() {
@@ -132,6 +129,9 @@ fn digest_of(tensor: &Tensor, like: Option<&str>) -> Result<String> {
         _ => {
             let checked = tensor.checked_with(Check::All);
             for c in tensor.components() {
+                // So that bytes cannot move from a component to the next unnoticed.
+                let len = c.decoded_len.unwrap_or(c.stored_len());
+                digest.update(format!("{} {len}\n", c.role).as_bytes());
                 for piece in checked.pieces(&c.role)? {
                     digest.update(piece?.as_ref());
                 }

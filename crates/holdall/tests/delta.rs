@@ -232,3 +232,45 @@ fn what_is_made_gives_the_target() {
         }
     }
 }
+
+/// An attribute of this name does not make a delta of a model, and is not overwritten in one.
+#[test]
+fn a_model_may_have_an_attribute_called_delta() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.zt");
+    let own = Value::Map(vec![(Value::Text("lr".into()), Value::Float(0.1))]);
+    let attributes = [("delta".to_owned(), own.clone())].into_iter().collect();
+    let mut writer =
+        Writer::create(&path, &WriteOptions::new().with_attributes(attributes)).unwrap();
+    writer.add(TensorSpec::dense("t", DType::F32, [2]), &[&[0; 8]]).unwrap();
+    writer.finish().unwrap();
+    let model = holdall::open(&path).unwrap();
+    let copy = folder.path().join("b.zt");
+    convert(&model, &copy, &Convert::new(WriteOptions::new())).unwrap();
+    let copy = holdall::open(&copy).unwrap();
+    assert_eq!(copy.attributes().get("delta"), Some(&own));
+    let to = folder.path().join("d.zt");
+    let e = make(&accepted("delta-base.zt"), &model, &to, &MakeOptions::default()).unwrap_err();
+    assert_eq!(e.code(), "delta/unfit");
+    assert!(!to.exists());
+}
+
+#[test]
+fn ties_that_a_delta_does_not_have_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, byte: u8| {
+        let path = folder.path().join(name);
+        let mut writer = Writer::create(&path, &WriteOptions::new()).unwrap();
+        let spec = |name: &str| TensorSpec::dense(name, DType::F32, [64]);
+        writer.add(spec("a"), &[&[byte; 256]]).unwrap();
+        let mut tied = spec("b");
+        tied.components[0].shares =
+            Some(holdall::ComponentRef { tensor: "a".into(), role: holdall::Role::Data });
+        writer.add(tied, &[]).unwrap();
+        writer.finish().unwrap();
+        holdall::open(&path).unwrap()
+    };
+    let (base, target) = (write("base.zt", 1), write("target.zt", 2));
+    let report = make(&base, &target, folder.path().join("d.zt"), &MakeOptions::default()).unwrap();
+    assert_eq!(report.not_covered, ["which tensors share their bytes"]);
+}

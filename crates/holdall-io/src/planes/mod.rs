@@ -10,7 +10,7 @@ use crate::workers;
 use bytes::Bytes;
 use holdall_core::layout::dense::{Dense, row_range};
 use holdall_core::layout::planes::{Planes, check};
-use holdall_core::layout::{DENSE_LIMIT, LENGTH, ROWS};
+use holdall_core::layout::{LENGTH, ROWS};
 use holdall_core::{Error, Layout, Result, Role};
 use std::ops::Range;
 
@@ -36,13 +36,9 @@ pub(crate) fn to_dense(tensor: &Tensor) -> Result<Dense> {
 /// Returns the elements of the whole tensor in new memory.
 pub(crate) fn joined(tensor: &Tensor) -> Result<Buffer> {
     let plane_type = check(tensor.info()).map_err(in_context(tensor))?;
-    let most = tensor.file().limits().decoded_len;
-    let len = tensor.count().checked_mul(plane_type.count as u64).filter(|len| *len <= most);
-    let Some(len) = len else {
-        let (count, dtype) = (tensor.count(), plane_type.dtype);
-        let message = format!("{count} elements of {dtype} exceed the limit of {most} bytes");
-        return Err(in_context(tensor)(DENSE_LIMIT.broken(message)));
-    };
+    tensor.check_dense()?;
+    // At most the limit, which `check_dense` compares.
+    let len = tensor.count().saturating_mul(plane_type.count as u64);
     let mut out = Buffer::mapped(len as usize)?;
     join_into(tensor, out.as_mut())?;
     Ok(out)

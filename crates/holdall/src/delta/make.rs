@@ -3,10 +3,13 @@
 use super::{Head, KEY, UNFIT, digest_of, digest_of_model, is_delta, is_difference};
 use bytes::Bytes;
 use holdall_core::layout::delta::{DeltaType, LAYOUT, encode};
-use holdall_core::{Attributes, ComponentSpec, DType, Layout, Result, TensorSpec, Value};
+use holdall_core::{
+    Attributes, Component, ComponentSpec, DType, Layout, Result, TensorSpec, Value,
+};
 use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::sink::FileSink;
 use holdall_io::{File, Tensor, WriteOptions, Writer, planes};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// Options of [`make`].
@@ -56,6 +59,10 @@ pub fn make(
             return Err(UNFIT.broken("it is a delta itself").in_source(file.name()));
         }
     }
+    if target.attributes().get(KEY).is_some() {
+        let message = "it has an attribute `delta` of its own, which a delta has no place for";
+        return Err(UNFIT.broken(message).in_source(target.name()));
+    }
     let mut report = MakeReport { not_covered: not_covered(base, target), ..MakeReport::default() };
     let olds: Vec<Tensor> = base.tensors().collect();
     let mut digests = Vec::with_capacity(olds.len());
@@ -69,7 +76,7 @@ pub fn make(
         new.sound()?;
         let len = new.components().filter_map(|c| c.decoded_len).fold(0, u64::saturating_add);
         report.target_len = report.target_len.saturating_add(len);
-        let position = olds.iter().position(|old| old.name() == new.name());
+        let position = base.index().position(new.name());
         let old = position.and_then(|at| olds.get(at).zip(digests.get(at)));
         match difference(old, &new)? {
             Difference::None => report.unchanged += 1,
@@ -203,6 +210,11 @@ fn not_covered(base: &File, target: &File) -> Vec<String> {
     };
     if common(base, target) != common(target, base) {
         out.push("the order of the tensors".to_owned());
+    }
+    let mut stored = HashSet::new();
+    let mut is_shared = |c: Component| c.decoded_len != Some(0) && !stored.insert(c.stored);
+    if target.index().tensors().any(|tensor| tensor.components().any(&mut is_shared)) {
+        out.push("which tensors share their bytes".to_owned());
     }
     if target.files().len() > 1 {
         out.push(format!("the division into {} files", target.files().len()));

@@ -1,6 +1,6 @@
 //! Digests of the elements of a tensor, as a delta names them.
 
-use std::fmt::Write as _;
+use data_encoding::HEXLOWER;
 
 /// Computes the digest of elements, in order.
 pub struct ElementsDigest(Kind);
@@ -34,15 +34,14 @@ impl ElementsDigest {
 
     /// Returns the digest as text.
     pub fn finish(self) -> String {
-        let (mut text, digits): (String, Vec<u8>) = match self.0 {
-            Kind::Xxh3(hasher) => ("xxh3-128:".into(), hasher.finish_128().to_be_bytes().into()),
-            Kind::Sha256(hasher) => ("sha256:".into(), sha2::Digest::finalize(hasher).to_vec()),
-        };
-        for byte in digits {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{byte:02x}");
+        match self.0 {
+            Kind::Xxh3(hasher) => {
+                format!("xxh3-128:{}", HEXLOWER.encode(&hasher.finish_128().to_be_bytes()))
+            }
+            Kind::Sha256(hasher) => {
+                format!("sha256:{}", HEXLOWER.encode(&sha2::Digest::finalize(hasher)))
+            }
         }
-        text
     }
 }
 
