@@ -66,6 +66,21 @@ pub(crate) fn gathered(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Den
     Ok(ranges.iter().map(one).collect())
 }
 
+/// Returns ranges of elements of a tensor in planes, reading only the frames that contain them.
+pub(crate) fn in_planes(
+    tensor: &Tensor,
+    dtype: DType,
+    ranges: &[Range<u64>],
+) -> Result<Vec<Dense>> {
+    let width = dtype.width();
+    let bytes: Vec<_> = ranges.iter().map(|range| range.start * width..range.end * width).collect();
+    let read = tensor.bytes_ranges(&Role::Data, &bytes)?;
+    let one = |(range, bytes): (&Range<u64>, Bytes)| {
+        Dense::new(dtype, None, [range.end - range.start], bytes)
+    };
+    Ok(ranges.iter().zip(read).map(one).collect())
+}
+
 /// Returns ranges of elements of a tensor with a described layout, in the type of the description.
 pub(crate) fn described_parts(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
     let view = tensor.described()?;

@@ -257,9 +257,12 @@ fn format(args: &ExtractArgs) -> Result<Format, Failure> {
 
 /// Decides what to write.
 fn choose(tensor: &Tensor, args: &ExtractArgs, format: Format) -> Result<Extraction, Failure> {
-    // A tensor that is not stored in row-major order is rearranged, unless one of its components is requested.
-    let is_turned = *tensor.layout() == Layout::Strided && args.component.is_none();
-    if is_turned || args.dense && *tensor.layout() != Layout::Dense {
+    // A tensor that is not stored in row-major order is rearranged, and planes are joined, unless one of its components is
+    // requested.
+    let has_other_order = matches!(tensor.layout(), Layout::Strided | Layout::Planes(_));
+    if has_other_order && args.component.is_none()
+        || args.dense && *tensor.layout() != Layout::Dense
+    {
         return made(tensor, args, format);
     }
     let c = component(tensor, args.component.as_deref())?;

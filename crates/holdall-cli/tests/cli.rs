@@ -31,6 +31,7 @@ mod models;
 mod network_kills;
 mod owners;
 mod packages;
+mod planes;
 mod quantized;
 mod real_model;
 mod recipes;

@@ -14,7 +14,7 @@ use crate::output::text::{
 use crate::session::Session;
 use holdall::layout::Dense;
 use holdall::schema::{Content, RowPresence};
-use holdall::{ByteOrder, Component, ErrorKind, Layout, Result, Tensor, TensorRecords as _};
+use holdall::{ByteOrder, Component, DType, ErrorKind, Layout, Result, Tensor, TensorRecords as _};
 use std::io::Write;
 
 /// Number of entries that are shown from each end of a sparse tensor.
@@ -156,6 +156,7 @@ fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
         layout if layout.is_computed() => computed(tensor),
         Layout::SparseCsr | Layout::PackedCsr => csr(tensor),
         Layout::SparseCoo | Layout::PackedCoo => coo(tensor),
+        Layout::Planes(planes) => in_planes(tensor, planes.dtype),
         Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid => gathered(tensor),
         Layout::Records => records(tensor),
         Layout::Blob => blob(tensor),
@@ -197,6 +198,12 @@ fn computed(tensor: &Tensor) -> Result<String> {
 fn gathered(tensor: &Tensor) -> Result<String> {
     let preview = Preview::new(tensor.shape());
     let parts = elements::gathered(tensor, &preview.ranges())?;
+    preview.render(&parts)
+}
+
+fn in_planes(tensor: &Tensor, dtype: DType) -> Result<String> {
+    let preview = Preview::new(tensor.shape());
+    let parts = elements::in_planes(tensor, dtype, &preview.ranges())?;
     preview.render(&parts)
 }
 
