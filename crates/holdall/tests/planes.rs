@@ -164,6 +164,7 @@ fn conversions_keep_values_ties_and_attributes() {
     assert_eq!(row.bytes(), &long[599 * 4000..]);
     let differences = holdall::diff(&source, &made, &holdall::DiffOptions::new()).unwrap();
     assert!(differences.values_agree(), "{differences:?}");
+    assert!(differences.changed.is_empty(), "{differences:?}");
     let stats =
         |file: &File| holdall::stats(&file.tensor("long").unwrap(), &StatsOptions::new()).unwrap();
     assert_eq!(stats(&source), stats(&made));

@@ -65,6 +65,7 @@ pub fn family(layout: &Layout) -> &Layout {
     match layout {
         Layout::PackedCsr => &Layout::SparseCsr,
         Layout::PackedCoo => &Layout::SparseCoo,
+        Layout::Planes(_) => &Layout::Dense,
         other => other,
     }
 }

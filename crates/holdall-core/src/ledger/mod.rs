@@ -153,7 +153,7 @@ impl Pair<'_> {
             return true;
         }
         match (old, new) {
-            (Layout::Strided | Layout::Planes(_), Layout::Dense) => true,
+            (Layout::Strided, Layout::Dense) => true,
             (Layout::SparseBlocks | Layout::SparseHybrid, Layout::Dense) => {
                 self.left_behind(LossKind::Layout(old.as_str().to_owned()));
                 true

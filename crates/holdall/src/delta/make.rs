@@ -8,7 +8,7 @@ use holdall_core::{
 };
 use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::sink::FileSink;
-use holdall_io::{File, Tensor, WriteOptions, Writer, planes};
+use holdall_io::{File, FileRole, Tensor, WriteOptions, Writer, planes};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -216,8 +216,10 @@ fn not_covered(base: &File, target: &File) -> Vec<String> {
     if target.index().tensors().any(|tensor| tensor.components().any(&mut is_shared)) {
         out.push("which tensors share their bytes".to_owned());
     }
-    if target.files().len() > 1 {
-        out.push(format!("the division into {} files", target.files().len()));
+    let shards = target.files().iter().filter(|file| matches!(file.role, FileRole::Shard(_)));
+    let shards = shards.count();
+    if shards > 1 {
+        out.push(format!("the division into {shards} files"));
     }
     if base.format() != target.format() {
         out.push(format!("the format {}: the base is in {}", target.format(), base.format()));
