@@ -103,3 +103,13 @@ def test_the_configuration_decides(tmp_path: Path) -> None:
     with holdall.open(tmp_path / "model.safetensors") as file:
         (weight,) = file.quantized.values()
         assert weight.fault is not None and weight.fault.code == "quantized-weight/parameter"
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_parts_of_a_weight_are_not_rounded_without_their_scale(dense: bool) -> None:
+    path = CORPUS / "fp8-block" / "model.safetensors"
+    with pytest.raises(holdall.UnsupportedError, match="without their scale") as e:
+        holdall.load(path, dtype="float32", dense=dense)
+    assert e.value.hint is not None and "dequantize=True" in e.value.hint
+    rounded = holdall.load(path, dtype="float16", dense=dense, include=["model.norm.weight"])
+    assert {name: a.dtype for name, a in rounded.items()} == {"model.norm.weight": np.float16}

@@ -387,14 +387,14 @@ class File(Mapping[str, "Tensor"]):
             # These are not rounded.
             plain = WAYS if dense else (*LAYOUTS, *WAYS)
             rounded = [native.info(at) for at in wanted if at not in apart or native.info(at)[2] not in plain]
-            usual = ("strided", WEIGHT)
-            names_of = [
-                info[0]
-                for info in rounded
-                if info[0] not in faults and (dense or is_dense(info[2]) or info[2] in usual)
-            ]
-            has_weights = any(info[2] == WEIGHT for info in rounded)
-            out = self._rounded(names_of, dtype, saturate, dense or has_weights, tied, threads, progress)
+            rounded = [info for info in rounded if info[0] not in faults]
+            # Dense ones by themselves: a conversion of all tensors to dense ones has quantized weights in place of the
+            # tensors that store them.
+            stored = [info[0] for info in rounded if is_dense(info[2]) or info[2] == "strided"]
+            made_dense = [info[0] for info in rounded if info[0] not in {*stored} and (dense or info[2] == WEIGHT)]
+            both = self._rounded(stored, dtype, saturate, False, tied, threads, progress)
+            both |= self._rounded(made_dense, dtype, saturate, True, tied, threads, progress)
+            out = {info[0]: both[info[0]] for info in rounded if info[0] in both}
             done = set(out)
             others = [at for at in others if native.info(at)[0] not in done]
         else:
@@ -463,10 +463,16 @@ class File(Mapping[str, "Tensor"]):
         if not names:
             return {}
         made = BytesIO()
-        convert(
-            self, made, format="ztensor", encoding="raw", digest="none", include=names, dense=dense, dtype=dtype,
-            saturate=saturate, attributes={}, threads=threads, progress=progress,
-        )  # fmt: skip
+        try:
+            convert(
+                self, made, format="ztensor", encoding="raw", digest="none", include=names, dense=dense, dtype=dtype,
+                saturate=saturate, attributes={}, threads=threads, progress=progress,
+            )  # fmt: skip
+        except UnsupportedError as e:
+            # Where a dense tensor is refused, it is a part of a quantized weight.
+            if not dense and any(remedy["do"] == "make_dense" for remedy in e.remedies):
+                e.hint = "dequantize=True gives the values of quantized weights"
+            raise
         with open(made.getvalue(), name=self.name) as file:
             return file.load(names, tied=tied, threads=threads)
 
