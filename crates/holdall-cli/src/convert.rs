@@ -20,7 +20,7 @@ use holdall::records::{self, TensorRecords as _};
 use holdall::schema::{Reading, SCHEMA_ATTRIBUTE};
 use holdall::{
     Cast, Convert, ConvertReport, EncodeOptions, ExternalData, File, FormRule, Format, Overflow,
-    Rename, Sharing, TensorSpec, Value, formats,
+    Rename, Sharing, TensorForm, TensorSpec, Value, formats,
 };
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -421,6 +421,9 @@ fn forms(args: &ConvertArgs) -> holdall::Result<Vec<FormRule>> {
     all.map(|(rule, sparse)| {
         let read = FormRule::new(rule)?;
         match read.to() {
+            Some(TensorForm::Planes) => {
+                Err(ARGUMENTS.broken("`planes` is for `--encoding`, for all tensors of floats"))
+            }
             Some(form) if form.is_sparse() != sparse => {
                 let other = if sparse { "--quantize" } else { "--sparse" };
                 Err(ARGUMENTS.broken(format!("`{form}` is for `{other}`")))

@@ -23,6 +23,8 @@ fn planes_are_shown_extracted_and_edited() {
         };
         assert_eq!(raw(planes, "2..5", "a.raw"), raw(&dense, "2..5", "b.raw"), "{tensor}");
     }
+    let e = holdall(["convert", &dense, &to("q.zt"), "--quantize", "planes"]).ends_with(2);
+    assert!(e.err.contains("`--encoding`"), "{e:?}");
     // A plane by itself.
     let plane = to("p0.raw");
     holdall(["extract", planes, "a.bf16", "--component", "p0", "-o", &plane]).ends_with(0);

@@ -491,7 +491,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
                     (_, None) => {}
                 }
                 let in_planes = match options.makes_planes(&tensor) {
-                    true => planes::item(&tensor)?,
+                    true => planes::item(&tensor, false)?,
                     false => None,
                 };
                 match in_planes {

@@ -243,7 +243,9 @@ impl Reforms {
         let made = match form {
             TensorForm::Group(grouping) => quantized(tensor, grouping, work).map_err(in_context)?,
             TensorForm::Blocks(block_type) => in_blocks(tensor, block_type, work),
-            TensorForm::Planes => planes::item(tensor)?.map(|item| (item, ErrorStats::default())),
+            TensorForm::Planes => {
+                planes::item(tensor, by_name)?.map(|item| (item, ErrorStats::default()))
+            }
             _ => sparse(tensor, form, &element_type, by_name)?,
         };
         let Some((item, errors)) = made else { return Ok(None) };

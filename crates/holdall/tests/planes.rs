@@ -78,7 +78,7 @@ fn every_bit_pattern_comes_back() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     for case in 0..40 {
         let of = &PLANE_TYPES[case % PLANE_TYPES.len()];
-        let count = 300 + random.next() as usize % 3000 + (case / 20) * 400_000;
+        let count = 3000 + random.next() as usize % 3000 + (case / 20) * 400_000;
         let mut bytes = Vec::new();
         for _ in 0..count {
             let mut element = random.next().to_le_bytes();
@@ -238,4 +238,27 @@ fn damaged_planes_are_kept_and_not_decoded() {
     let unknown = holdall::open(corpus("accept/ztensor/planes-unknown.zt")).unwrap();
     let tensor = unknown.tensor("t").unwrap();
     assert!(matches!(tensor.layout(), Layout::Other(_)), "{}", tensor.layout());
+}
+
+/// Many small tensors do not grow by their further components, whatever is asked for.
+#[test]
+fn small_tensors_stay_dense() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, to) = (folder.path().join("in.zt"), folder.path().join("out.zt"));
+    let mut writer = Writer::create(&path, &WriteOptions::new()).unwrap();
+    for at in 0..200 {
+        writer.add(TensorSpec::dense(format!("t{at}"), DType::F32, [8]), &[&[at; 32]]).unwrap();
+    }
+    writer.finish().unwrap();
+    let file = holdall::open(&path).unwrap();
+    convert(&file, &to, &Convert::new(WriteOptions::new().with_planes())).unwrap();
+    let made = holdall::open(&to).unwrap();
+    assert!(made.tensors().all(|tensor| *tensor.layout() == Layout::Dense));
+    // A tensor given by its exact name gets the form in any case.
+    let rule = holdall::FormRule::new("t7=planes").unwrap();
+    let named = folder.path().join("named.zt");
+    convert(&file, &named, &Convert::new(WriteOptions::new()).with_forms([rule])).unwrap();
+    let tensor = holdall::open(&named).unwrap().tensor("t7").unwrap();
+    assert_eq!(tensor.layout().as_str(), "planes.f32");
+    assert_eq!(tensor.to_dense().unwrap().bytes(), &[7; 32][..]);
 }

@@ -21,26 +21,29 @@ const SAMPLE: u64 = 8 << 10;
 const SAMPLES: u64 = 8;
 /// Bits per byte from which compressing a plane saves less than 3 %.
 const RAW_FROM: f64 = 7.76;
+/// Bytes that a component takes besides its own: its entry in a manifest, and the padding before it.
+const COMPONENT_COST: f64 = 128.;
 /// The most bytes of a dense tensor whose planes are all made at once, and kept until they are written.
 const AT_ONCE: u64 = 64 << 20;
 /// Elements of a piece of a longer tensor.
 const PIECE: u64 = 4 << 20;
 
 /// Creates an item that writes a tensor in planes. Returns `None` if the elements are not floats of 16, 32 or 64 bits, or if
-/// planes would take more than 97 % of the bytes of the dense tensor, estimated from samples.
+/// planes would not be smaller than the dense tensor, estimated from samples: unless they are `required`.
 ///
 /// # Errors
 /// Errors of reading the samples.
-pub fn item(tensor: &Tensor) -> Result<Option<Item>> {
+pub fn item(tensor: &Tensor, required: bool) -> Result<Option<Item>> {
     let plane_type = tensor.dense_type().filter(|plane_type| plane_type.logical_type.is_none());
     let Some(plane_type) = plane_type.and_then(|plane_type| PlaneType::by_dtype(plane_type.dtype))
     else {
         return Ok(None);
     };
     let count = tensor.count();
-    let Some(choice) = choose(plane_type, count, &frequencies(tensor, plane_type)?) else {
+    let entropies = entropies(&frequencies(tensor, plane_type)?);
+    if count == 0 || !(required || is_smaller(plane_type, count, &entropies)) {
         return Ok(None);
-    };
+    }
     let split = Arc::new(SplitTensor {
         tensor: tensor.clone(),
         plane_type,
@@ -53,7 +56,7 @@ pub fn item(tensor: &Tensor) -> Result<Option<Item>> {
     };
     let attributes = without_parameters(tensor.layout(), tensor.attributes());
     let spec = spec(plane_type, tensor.name(), tensor.shape(), attributes);
-    let feeds = choice.into_iter().enumerate().map(source).collect();
+    let feeds = entropies.iter().map(compression).enumerate().map(source).collect();
     Ok(Some(Item { spec, feeds, keep: CopyMode::Nothing }))
 }
 
@@ -80,26 +83,27 @@ pub(crate) fn spec(
 /// How often each byte occurs in each plane.
 pub(crate) type Frequencies = Vec<[u64; 256]>;
 
-/// Returns how each plane is compressed. Returns `None` if planes would take more than 97 % of the dense tensor.
-pub(crate) fn choose(
-    plane_type: &PlaneType,
-    count: u64,
-    frequencies: &Frequencies,
-) -> Option<Vec<Option<Compression>>> {
-    let entropies: Vec<f64> = frequencies.iter().map(entropy).collect();
+/// Returns the entropy of each plane, in bits per byte.
+pub(crate) fn entropies(frequencies: &Frequencies) -> Vec<f64> {
+    frequencies.iter().map(entropy).collect()
+}
+
+/// Returns `true` if planes of these entropies take less than 97 % of the dense tensor, and save more than the further components
+/// cost in the manifest and by their alignment.
+pub(crate) fn is_smaller(plane_type: &PlaneType, count: u64, entropies: &[f64]) -> bool {
     let share = |bits: &f64| if *bits < RAW_FROM { bits / 8. } else { 1. };
-    let kept = entropies.iter().map(share).sum::<f64>() / plane_type.count as f64;
-    if count == 0 || kept >= 0.97 {
-        return None;
-    }
-    let compression = |bits: &f64| {
-        (*bits < RAW_FROM).then_some(Compression {
-            encoding: Encoding::ZSTD,
-            level: Some(LITERALS_ONLY),
-            frame_len: Some(PLANE_FRAME_LEN),
-        })
-    };
-    Some(entropies.iter().map(compression).collect())
+    let planes = plane_type.count as f64;
+    let saved = 1. - entropies.iter().map(share).sum::<f64>() / planes;
+    saved > 0.03 && saved * count as f64 * planes > COMPONENT_COST * (planes - 1.)
+}
+
+/// Returns how a plane of this entropy is compressed, if it is.
+pub(crate) fn compression(entropy: &f64) -> Option<Compression> {
+    (*entropy < RAW_FROM).then_some(Compression {
+        encoding: Encoding::ZSTD,
+        level: Some(LITERALS_ONLY),
+        frame_len: Some(PLANE_FRAME_LEN),
+    })
 }
 
 /// Returns how often each byte occurs in each plane of some of the elements.

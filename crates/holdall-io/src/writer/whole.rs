@@ -1,7 +1,7 @@
 //! Tensors that are collected whole, to be written in byte planes.
 
 use super::Writer;
-use crate::planes::split::{choose, frequencies_of, spec};
+use crate::planes::split::{compression, entropies, frequencies_of, is_smaller, spec};
 use crate::sink::Sink;
 use holdall_core::layout::without_parameters;
 use holdall_core::model::plane::PlaneType;
@@ -67,18 +67,16 @@ impl<S: Sink> Writer<S> {
     /// Writes a tensor that was collected, in planes if that is smaller.
     pub(super) fn write_whole(&mut self, whole: WholeTensor) -> Result<()> {
         let WholeTensor { spec: dense, plane_type, bytes } = whole;
-        let frequencies = frequencies_of(plane_type, &bytes);
-        let Some(choice) =
-            choose(plane_type, (bytes.len() / plane_type.count) as u64, &frequencies)
-        else {
+        let entropies = entropies(&frequencies_of(plane_type, &bytes));
+        if !is_smaller(plane_type, (bytes.len() / plane_type.count) as u64, &entropies) {
             self.begin_tensor(dense)?;
             return self.write_all(&bytes);
-        };
+        }
         let attributes = without_parameters(&dense.layout, &dense.attributes);
         self.in_planes.insert(dense.name.clone());
         self.begin_tensor(spec(plane_type, &dense.name, &dense.shape, attributes))?;
-        for (at, compression) in choice.into_iter().enumerate() {
-            if let Some(compression) = compression {
+        for (at, entropy) in entropies.iter().enumerate() {
+            if let Some(compression) = compression(entropy) {
                 self.compressed(compression);
             } else {
                 self.uncompressed()?;

@@ -192,7 +192,7 @@ fn layouts_agree(old: &Tensor, new: &Tensor) -> bool {
 fn whole(tensor: &Tensor) -> Result<Item> {
     debug_assert!(!is_difference(tensor));
     if *tensor.layout() == Layout::Dense
-        && let Some(item) = planes::item(tensor)?
+        && let Some(item) = planes::item(tensor, false)?
     {
         return Ok(item);
     }
