@@ -281,24 +281,21 @@ impl CachedSource {
         let mut missing = BTreeSet::new();
         let mut alone = Vec::new();
         for (index, (range, out)) in wanted.iter_mut().enumerate() {
-            let before = missing.len();
+            let mut new = Vec::new();
             for block in blocks(range) {
                 if missing.contains(&block) {
                     continue;
                 }
                 match self.load(block) {
                     Some(bytes) => copy_overlap(&self.range(block), &bytes, range, out),
-                    None => _ = missing.insert(block),
+                    None => new.push(block),
                 }
             }
             // The block of a small range is being fetched.
-            if missing.len() == before + 1 && range.end - range.start <= SMALL && self.is_filling()
-            {
-                alone.push(index);
-                let last = blocks(range).find(|block| missing.contains(block));
-                if let Some(block) = last {
-                    missing.remove(&block);
-                }
+            let is_alone = new.len() == 1 && range.end - range.start <= SMALL && self.is_filling();
+            match is_alone {
+                true => alone.push(index),
+                false => missing.extend(new),
             }
         }
         if !alone.is_empty() {
@@ -467,5 +464,35 @@ mod tests {
             assert!(cached.read(&[0..1, range]).is_err());
         }
         assert!(cached.read_into(end - 1, &mut [0; 2]).is_err());
+    }
+
+    /// While the whole file is fetched, small ranges are read without their block. Other ranges of the same call, which begin
+    /// or end in the same blocks, get their bytes all the same.
+    #[test]
+    fn ranges_that_meet_in_a_block_are_all_read_while_the_cache_fills() {
+        let bytes: Vec<u8> = (0..4 * BLOCK).map(|i| (i % 251) as u8).collect();
+        let mut state = 7u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for _ in 0..200 {
+            let folder = tempfile::tempdir().unwrap();
+            let inner = Arc::new(MemorySource::new(bytes.clone()));
+            let cached = BlockCache::new(folder.path()).wrap(inner, "1");
+            cached.is_filling.store(true, Ordering::Relaxed);
+            // Around the ends of blocks, on both sides of the length from which ranges are not small.
+            let near = |block: u64, distance: u64| block * BLOCK - distance;
+            let mut ranges = Vec::new();
+            for _ in 0..3 {
+                let start = near(1 + random(3), random(2 * SMALL));
+                let len = random(3 * SMALL) + 1;
+                ranges.push(start..(start + len).min(bytes.len() as u64));
+            }
+            let read = cached.read(&ranges).unwrap();
+            for (range, read) in ranges.iter().zip(read) {
+                assert!(read == bytes[range.start as usize..range.end as usize], "{ranges:?}");
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Measures how fast values of quantised weights are computed on one core, compared with plain loops over the same
+//! Measures how fast values of quantized weights are computed on one core, compared with plain loops over the same
 //! bytes: `cargo run --release -p holdall-models --example speed`.
 
 use bytes::Bytes;

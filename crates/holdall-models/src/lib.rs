@@ -1,4 +1,4 @@
-//! The meaning of sets of tensors as models: which tensors are together one quantised weight, how the tensors of one
+//! The meaning of sets of tensors as models: which tensors are together one quantized weight, how the tensors of one
 //! convention become those of another, and what the files of a tokenizer say.
 //!
 //! Everything here works on names, shapes, texts and bytes that the caller supplies. It does no I/O.

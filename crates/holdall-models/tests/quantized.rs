@@ -1,4 +1,4 @@
-//! Quantised weights: those of files that other software wrote, and generated ones of every kind.
+//! Quantized weights: those of files that other software wrote, and generated ones of every kind.
 
 #[path = "quantized/generated.rs"]
 mod generated;

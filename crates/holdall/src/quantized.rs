@@ -2,6 +2,6 @@
 //!
 //! [`File::quantized_weights`](crate::File::quantized_weights) lists them, and
 //! [`File::dequantized`](crate::File::dequantized) returns the model with each of them as one tensor.
-//! `docs/spec/quantised.md` describes the kinds.
+//! `docs/spec/quantized.md` describes the kinds.
 
 pub use holdall_models::quantized::{Companion, KINDS, Kind, QuantizedWeight, WeightValues};

@@ -206,7 +206,7 @@ const ELSEWHERE: [&str; 5] = ["layouts/", "onnx/", "recipe/", "signature/", "tok
 const LIMIT: &str = "a limit";
 /// Models in several files are tested in `shards.rs`.
 const SEVERAL: &str = "of models in several files; `shards.rs` has it";
-/// Quantised weights, which are found when they are asked for, are tested in `holdall-models`.
+/// Quantized weights, which are found when they are asked for, are tested in `holdall-models`.
 const WEIGHTS: &str = "of weights that are several tensors; `holdall-models` has it";
 const WRITING: &str = "found in writing";
 /// Bytes sent by a server are tested with one.

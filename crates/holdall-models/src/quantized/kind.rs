@@ -5,7 +5,7 @@ use std::fmt;
 /// Defines the enum of kinds and the functions that need a line for each.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident $name:literal $writer:literal;)*) => {
-        /// A way to store a quantised weight as several tensors.
+        /// A way to store a quantized weight as several tensors.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Kind {

@@ -1,11 +1,11 @@
-//! Quantised weights: the tensors that belong together, and their values.
+//! Quantized weights: the tensors that belong together, and their values.
 //!
-//! Writers of quantised checkpoints store one weight as several tensors: packed words or small floats under one name,
+//! Writers of quantized checkpoints store one weight as several tensors: packed words or small floats under one name,
 //! scales and zero points under others. [`find`] groups the stored tensors of a model into weights, from their names,
 //! dtypes and shapes, the texts of the model's folder ([`QuantizationTexts`]) and a few small tensors that contain JSON
 //! ([`small_tensors`]). [`QuantizedWeight::values`] computes the elements of a weight from the bytes of its components.
 //!
-//! `docs/spec/quantised.md` describes each [`Kind`]: its tensors, its formula, and what identifies it. These are not
+//! `docs/spec/quantized.md` describes each [`Kind`]: its tensors, its formula, and what identifies it. These are not
 //! the tensors of the layout `quantized_group`, which are one tensor of a file and have their components in it:
 //! [`holdall_core::layout::quantized`].
 //!
@@ -33,41 +33,41 @@ holdall_core::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// A tensor that belongs to a quantised weight does not exist.
+    /// A tensor that belongs to a quantized weight does not exist.
     pub MISSING: Malformed "quantized-weight/missing"
-        "All tensors that the kind of a quantised weight requires are in the model.";
+        "All tensors that the kind of a quantized weight requires are in the model.";
     /// A tensor of scales or the like belongs to no weight.
     pub ORPHAN: Malformed "quantized-weight/orphan"
-        "A tensor of scales, zero points or the like belongs to a quantised weight that is in the model.";
-    /// A tensor of a quantised weight has the wrong shape.
+        "A tensor of scales, zero points or the like belongs to a quantized weight that is in the model.";
+    /// A tensor of a quantized weight has the wrong shape.
     pub SHAPE: Malformed "quantized-weight/shape"
-        "The tensors of a quantised weight have the shapes that follow from its kind and its parameters.";
-    /// A tensor of a quantised weight has the wrong element type.
+        "The tensors of a quantized weight have the shapes that follow from its kind and its parameters.";
+    /// A tensor of a quantized weight has the wrong element type.
     pub TYPE: Malformed "quantized-weight/type"
-        "The tensors of a quantised weight have the element types that its kind defines.";
-    /// A tensor of a quantised weight contains numbers that are out of range.
+        "The tensors of a quantized weight have the element types that its kind defines.";
+    /// A tensor of a quantized weight contains numbers that are out of range.
     pub CONTENT: Malformed "quantized-weight/content"
-        "The small tensors and the indices of a quantised weight contain values that fit its shape.";
+        "The small tensors and the indices of a quantized weight contain values that fit its shape.";
     /// A parameter is missing, invalid or contradicts the tensors.
     pub PARAMETER: Malformed "quantized-weight/parameter"
-        "The parameters of a quantised weight, such as the number of bits, are in the configuration of its model, and fit its tensors."
+        "The parameters of a quantized weight, such as the number of bits, are in the configuration of its model, and fit its tensors."
         hint "keep the model's `config.json`, `quantize_config.json` or `hf_quant_config.json` next to its tensors";
-    /// Tensors next to a quantised weight have an unknown meaning.
+    /// Tensors next to a quantized weight have an unknown meaning.
     pub COMPANION: Unsupported "quantized-weight/companion"
-        "All tensors next to a quantised weight that change its values are known to its kind.";
-    /// The kind of a quantised weight is not supported.
+        "All tensors next to a quantized weight that change its values are known to its kind.";
+    /// The kind of a quantized weight is not supported.
     pub KIND: Unsupported "quantized-weight/kind"
-        "A quantised weight has one of the kinds in `docs/spec/quantised.md`."
+        "A quantized weight has one of the kinds in `docs/spec/quantized.md`."
         hint "its stored tensors can be read one by one";
     /// Two weights have the same name.
     pub NAME: Malformed "quantized-weight/name"
-        "The quantised weights of a model have different names.";
+        "The quantized weights of a model have different names.";
     /// A text that describes the quantisation cannot be parsed.
     pub TEXT: Malformed "quantized-weight/text"
-        "The texts that describe how a model is quantised are valid JSON objects.";
+        "The texts that describe how a model is quantized are valid JSON objects.";
 }
 
-/// A quantised weight of a model.
+/// A quantized weight of a model.
 #[derive(Debug, Clone)]
 pub struct QuantizedWeight {
     name: String,
@@ -79,7 +79,7 @@ pub struct QuantizedWeight {
     decoding: Result<Decoding>,
 }
 
-/// A stored tensor that is part of a quantised weight.
+/// A stored tensor that is part of a quantized weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Companion {

@@ -1,4 +1,4 @@
-//! The texts of a model's folder that describe how it is quantised.
+//! The texts of a model's folder that describe how it is quantized.
 
 use super::TEXT;
 use holdall_core::error::{Result, Shown as _};
@@ -7,7 +7,7 @@ use holdall_core::{Attributes, Value};
 /// How deep the texts may nest.
 const DEPTH: usize = 64;
 
-/// The texts that describe how a model is quantised. All are optional.
+/// The texts that describe how a model is quantized. All are optional.
 #[derive(Debug, Clone, Default)]
 pub struct QuantizationTexts {
     /// The text of `config.json`.
@@ -122,7 +122,7 @@ impl Settings {
         self.count("group_size").or_else(of_hf)
     }
 
-    /// Returns `true` if a text says that the model is quantised.
+    /// Returns `true` if a text says that the model is quantized.
     pub(super) fn is_quantized(&self) -> bool {
         self.quantization().is_some() || self.hf_quant_config.is_some() || self.mlx().is_some()
     }

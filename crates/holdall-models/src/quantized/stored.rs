@@ -1,4 +1,4 @@
-//! The stored tensors of a model, as the search for quantised weights sees them.
+//! The stored tensors of a model, as the search for quantized weights sees them.
 
 use super::{SHAPE, TYPE};
 use holdall_collections::HashMap;

@@ -188,7 +188,7 @@ impl<'f, 'a> Draft<'f, 'a> {
                 let e = match e.tensor() {
                     None => e.in_tensor(&self.name),
                     Some(tensor) if tensor != self.name => {
-                        e.within(format!("in the quantised weight `{}`", self.name.shown()))
+                        e.within(format!("in the quantized weight `{}`", self.name.shown()))
                     }
                     Some(_) => e,
                 };

@@ -132,7 +132,7 @@ fn hqq(draft: &mut Draft<'_, '_>, module: &str) -> Result<Described> {
     let (weight, scale, zeros) = (weight?, scale?, zeros?);
     for end in ["quant_scale", "quant_zero"] {
         if draft.small(&name(end)).is_ok() && integer(draft, &name(end))? != 0 {
-            return Err(KIND.broken(format!("HQQ with quantised scales or zero points (`{end}`)")));
+            return Err(KIND.broken(format!("HQQ with quantized scales or zero points (`{end}`)")));
         }
     }
     let number = |end: &str| -> Result<u64> {
@@ -225,7 +225,7 @@ fn hqq(draft: &mut Draft<'_, '_>, module: &str) -> Result<Described> {
     Ok(Described { shape, decoding })
 }
 
-/// Returns the quantised type that the map of optimum-quanto, or the configuration, states for a weight.
+/// Returns the quantized type that the map of optimum-quanto, or the configuration, states for a weight.
 fn quanto_type(draft: &Draft<'_, '_>, name: &str) -> Option<String> {
     let module = name.rsplit_once('.').map_or("", |(module, _)| module);
     let settings = draft.settings();

@@ -6,7 +6,7 @@ use super::{Finder, bits_and_bytes};
 use holdall_core::error::Shown as _;
 use holdall_core::{DType, LogicalType};
 
-/// Ends of names that only tensors next to a quantised weight have, whatever the configuration says.
+/// Ends of names that only tensors next to a quantized weight have, whatever the configuration says.
 const COMPANIONS: [&str; 22] = [
     "_scale_inv",
     "weight_scale",
@@ -31,7 +31,7 @@ const COMPANIONS: [&str; 22] = [
     "._weight_scale",
     "._weight_zero_point",
 ];
-/// Ends of names that are those of companions if the configuration says that the model is quantised.
+/// Ends of names that are those of companions if the configuration says that the model is quantized.
 const CONFIGURED: [&str; 8] = [
     ".scales",
     ".biases",
@@ -68,7 +68,7 @@ pub(super) fn find(finder: &mut Finder<'_>) {
         if let Some(weight) = weight_of_companion(name, is_quantized).or_else(of_module) {
             finder.add(weight, |draft| {
                 draft.take("companion", name)?;
-                let message = format!("no quantised weight for the tensor `{}`", name.shown());
+                let message = format!("no quantized weight for the tensor `{}`", name.shown());
                 Err(ORPHAN.broken(message))
             });
         } else if is_scaled(tensor, is_quantized, has_others) {
@@ -84,7 +84,7 @@ pub(super) fn find(finder: &mut Finder<'_>) {
     }
 }
 
-/// Returns `true` if the name is that of a tensor next to a quantised weight.
+/// Returns `true` if the name is that of a tensor next to a quantized weight.
 pub(super) fn is_companion(name: &str) -> bool {
     COMPANIONS.iter().any(|end| name.ends_with(end)) || name.contains(bits_and_bytes::STATE)
 }

@@ -31,7 +31,7 @@ fn parameters(all: Option<&Value>, module: &str) -> Result<Parameters> {
         all.ok_or_else(|| PARAMETER.broken("`quantization` of `config.json` is not known"))?;
     let own = match member(all, module) {
         Some(Value::Bool(false)) => {
-            let message = "`quantization` says that the module is not quantised, but it has scales";
+            let message = "`quantization` says that the module is not quantized, but it has scales";
             return Err(PARAMETER.broken(message));
         }
         Some(own @ Value::Map(_)) => Some(own),

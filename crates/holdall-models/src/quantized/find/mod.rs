@@ -1,4 +1,4 @@
-//! Finds the quantised weights among the stored tensors of a model.
+//! Finds the quantized weights among the stored tensors of a model.
 //!
 //! Each submodule recognises the kinds of one family, from the most specific evidence to the least: JSON that
 //! describes one weight, names that only one writer uses, and at last names that several writers share, where the
@@ -44,7 +44,7 @@ pub fn small_tensors(stored: &StoredTensors) -> Vec<&str> {
         .collect()
 }
 
-/// Returns `false` if no tensor of the model can belong to a quantised weight: none has codes, and none is named like a
+/// Returns `false` if no tensor of the model can belong to a quantized weight: none has codes, and none is named like a
 /// companion. Then the texts of the model need not be read.
 pub fn may_be_quantized(stored: &StoredTensors) -> bool {
     stored.iter().any(|tensor| {
@@ -55,7 +55,7 @@ pub fn may_be_quantized(stored: &StoredTensors) -> bool {
     })
 }
 
-/// Finds the quantised weights of a model, in the order of its tensors. `small` has the decoded bytes of
+/// Finds the quantized weights of a model, in the order of its tensors. `small` has the decoded bytes of
 /// [`small_tensors`] by name.
 ///
 /// # Errors
@@ -94,7 +94,7 @@ pub fn find(
     for weight in weights.iter_mut().filter(|w| w.decoding.is_ok()) {
         let count = counts.get(&weight.name).copied().unwrap_or(1);
         if count > 1 {
-            let message = format!("{count} quantised weights have this name");
+            let message = format!("{count} quantized weights have this name");
             weight.decoding = Err(NAME.broken(message).in_tensor(&weight.name));
             weight.shape = Vec::new();
         }

@@ -329,7 +329,7 @@ fn apply_factor(
     Ok(())
 }
 
-/// Returns scales that are quantised themselves.
+/// Returns scales that are quantized themselves.
 fn nested(
     decoded: &Decoded,
     count: u64,

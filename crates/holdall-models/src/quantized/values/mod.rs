@@ -1,4 +1,4 @@
-//! The values of a quantised weight.
+//! The values of a quantized weight.
 
 mod codes;
 mod grid;
@@ -17,7 +17,7 @@ const RUN: usize = 1024;
 const TILE_ROWS: usize = 16;
 const TILE_COLUMNS: usize = 128;
 
-/// The values of a quantised weight, computed from its decoded components.
+/// The values of a quantized weight, computed from its decoded components.
 #[derive(Debug)]
 pub struct WeightValues {
     shape: Vec<u64>,
