@@ -170,6 +170,26 @@ fn tensors_that_are_left_out_are_named() {
     assert!(left.iter().all(|what| what.contains("model.layers.1.")) && left.len() > 10);
 }
 
+/// A tensor without elements, or of elements that share bytes, is not left out without a word.
+#[test]
+fn tensors_that_no_recipe_can_read_are_refused() {
+    let folder = corpus("qwen2");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f4.zt");
+    let mut spec = holdall::TensorSpec::dense("w", DType::U8, [4, 4]);
+    spec.components[0].logical_type = Some(holdall::LogicalType::F4E2M1);
+    spec.components[0].decoded_len = 8;
+    let mut writer = holdall::Writer::create(&path, &WriteOptions::new()).unwrap();
+    writer.add(spec, &[&[0x21; 8]]).unwrap();
+    writer.finish().unwrap();
+    let unknown = corpus("").join("../accept/ztensor/planes-unknown.zt");
+    for (path, code) in [(path, "layout/element-size"), (unknown, "file/unknown-layout")] {
+        let file = holdall::open(&path).unwrap();
+        let e = plan_model(&folder, &file, "out.gguf", &options()).expect_err("refused");
+        assert_eq!(e.code(), code, "{e}");
+    }
+}
+
 #[test]
 fn models_without_a_recipe_are_refused() {
     let dir = with_config("qwen2", |config| config["architectures"] = serde_json::json!(["Other"]));

@@ -1,5 +1,6 @@
 //! The tensors of an open file, for recipes.
 
+use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::model::{Encoding, Layout, Role};
 use holdall_core::{Bytes, Result};
 use holdall_io::{Check, File, Tensor};
@@ -25,10 +26,15 @@ impl FileTensors {
             holdall_io::items::check_is_here(&tensor)?;
             tensor.sound()?;
             let Some(element) = tensor.dense_type() else {
-                // The error says why.
-                tensor.check_dense()?;
+                // Without a type it has no elements, and the error names its layout.
+                tensor.to_dense()?;
                 continue;
             };
+            if element.bits() == 0 || !element.bits().is_multiple_of(8) {
+                let message = format!("a recipe has no ranges of elements of {element}");
+                let e = ELEMENT_SIZE.broken(message).in_tensor(tensor.name());
+                return Err(e.in_source(file.name()));
+            }
             if is_raw(&tensor) {
                 tensor.checked_with(Check::All).compare_all()?;
             }
@@ -46,8 +52,8 @@ impl TensorSource for FileTensors {
     }
 
     fn read(&self, at: usize, elements: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
-        let width = self.described[at].element.dtype.width();
-        let range = elements.start.saturating_mul(width)..elements.end.saturating_mul(width);
+        let element = &self.described[at].element;
+        let range = element.len_of(elements.start)..element.len_of(elements.end);
         let tensor = &self.tensors[at];
         if is_raw(tensor) {
             out.extend_from_slice(&tensor.bytes_range(&Role::Data, range)?);
