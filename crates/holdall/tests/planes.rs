@@ -240,7 +240,7 @@ fn damaged_planes_are_kept_and_not_decoded() {
     assert!(matches!(tensor.layout(), Layout::Other(_)), "{}", tensor.layout());
 }
 
-/// Many small tensors do not grow by their further components, whatever is asked for.
+/// Many small tensors do not grow by their further components, even when planes are requested.
 #[test]
 fn small_tensors_stay_dense() {
     let folder = tempfile::tempdir().unwrap();
