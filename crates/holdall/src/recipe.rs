@@ -1,14 +1,17 @@
 //! Converts a model from the tensors and files of one convention to those of another, by a recipe: a folder of the
 //! Hugging Face hub to a GGUF file that llama.cpp runs.
 //!
-//! [`restore_model`] follows a recipe backwards. [`convert_model`] finds the recipe by the folder's `config.json`, or uses the one that it is given. Every tensor of
-//! the folder is written, or named in [`ConvertReport::left_behind`].
+//! [`convert_model`] finds the recipe by the folder's `config.json`, or uses the one that it is given. Every tensor of
+//! the folder is written, or named in [`ConvertReport::left_behind`]. [`restore_model`] follows a recipe backwards, and
+//! [`diff_model`] compares a converted model with its source.
 
 mod back;
+mod compare;
 mod folder;
 mod source;
 
 pub use back::{ModelRestore, plan_restore, restore_model};
+pub use compare::{ConvertedTensor, ModelDiff, ValueError, Verdict, WorstBlock, diff_model};
 pub use holdall_models::recipe::{OutType, Recipe, builtin, find};
 
 use crate::convert::ConvertReport;
@@ -16,7 +19,7 @@ use folder::ModelTexts;
 use holdall_core::encode::Encode;
 use holdall_core::ledger::Expected;
 use holdall_core::model::{element_count, stored_size};
-use holdall_core::{ComponentSpec, DType, Layout, Result, Role, TensorSpec, Value};
+use holdall_core::{Attributes, ComponentSpec, DType, Layout, Result, Role, TensorSpec, Value};
 use holdall_formats::by_name;
 use holdall_io::items::{self, ComponentSource, CopyMode, Item, MadePieces, Sharing};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
@@ -158,7 +161,17 @@ struct Prepared {
     expected: Expected,
 }
 
-fn prepare(folder: &Path, file: &File, path: &Path, options: &ModelConvert) -> Result<Prepared> {
+/// The plan of a conversion.
+struct Planned {
+    recipe: Recipe,
+    plan: Plan,
+    /// The metadata to write, with the tokenizer's.
+    attributes: Attributes,
+    /// The content of the tokenizer's files that the metadata cannot hold.
+    left_behind: Vec<String>,
+}
+
+fn planned(folder: &Path, file: &File, options: &ModelConvert) -> Result<Planned> {
     let in_folder = |e: holdall_core::Error| e.in_source(folder.display());
     let limits = file.limits();
     let texts = ModelTexts::read(folder, limits)?;
@@ -200,11 +213,17 @@ fn prepare(folder: &Path, file: &File, path: &Path, options: &ModelConvert) -> R
         tokens,
     };
     let plan = recipe.plan(&input).map_err(in_folder)?;
-    let mut write = options.write.clone();
-    write.attributes = plan.metadata.clone();
+    let mut attributes = plan.metadata.clone();
     if let Some(tokenizer) = &tokenizer {
-        tokenizer.add_to(&mut write.attributes);
+        tokenizer.add_to(&mut attributes);
     }
+    Ok(Planned { recipe, plan, attributes, left_behind })
+}
+
+fn prepare(folder: &Path, file: &File, path: &Path, options: &ModelConvert) -> Result<Prepared> {
+    let Planned { recipe, plan, attributes, mut left_behind } = planned(folder, file, options)?;
+    let mut write = options.write.clone();
+    write.attributes = attributes;
     if let Some(format) = by_name("gguf") {
         write = write.with_format(format);
     }

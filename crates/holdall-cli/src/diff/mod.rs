@@ -1,6 +1,7 @@
 //! `holdall diff`.
 
 mod json;
+mod model;
 
 use crate::args::SelectionArgs;
 use crate::exit::{Failure, Status};
@@ -23,6 +24,8 @@ use std::path::PathBuf;
                                                            4: not all could be compared
   holdall diff before.zt after.zt -s '*.mlp.*'             only some tensors
   holdall diff f32.zt bf16.zt --values-only --rtol 0.01    compare two precisions
+  holdall diff Llama-3.2-1B/ llama-q4_k_m.gguf --recipe auto
+                                                           a converted model with its source
 
 Two packages are compared by their descriptions, their files and their tensors for tests.
 How something is stored is not a difference: format, encoding, digests, offsets, order.")]
@@ -54,6 +57,19 @@ pub(crate) struct DiffArgs {
     /// Compare names, shapes and values, but not types, layouts and attributes
     #[arg(long)]
     values_only: bool,
+
+    /// A is the folder of a model, B a file that was converted from it: compare B with what this recipe makes of A, with
+    /// the errors of quantization; a name, a TOML file, or `auto` for the one for the architecture in config.json
+    #[arg(long, value_name = "RECIPE", conflicts_with_all = ["rtol", "atol", "dequantize", "values_only"])]
+    recipe: Option<String>,
+
+    /// With a recipe: the name of the pre-tokenizer, such as `llama-bpe`, in place of the one that its rules have
+    #[arg(long, value_name = "NAME", requires = "recipe")]
+    pre_tokenizer: Option<String>,
+
+    /// With a recipe: do not compare the tokenizer
+    #[arg(long, requires = "recipe", conflicts_with = "pre_tokenizer")]
+    no_tokenizer: bool,
 }
 
 fn tolerance(text: &str) -> Result<f64, String> {
@@ -64,6 +80,9 @@ fn tolerance(text: &str) -> Result<f64, String> {
 /// Compares the two files.
 pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure> {
     input::check_once([&args.a, &args.b])?;
+    if let Some(recipe) = &args.recipe {
+        return model::run(session, args, recipe);
+    }
     #[cfg(feature = "carton")]
     if let (Some(a), Some(b)) =
         (crate::package::open(session, &args.a)?, crate::package::open(session, &args.b)?)

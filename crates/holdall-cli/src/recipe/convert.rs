@@ -267,7 +267,7 @@ pub(super) fn report_losses(session: &Session, report: &ModelConvertReport) {
 }
 
 /// Reads a recipe: a file, or one that is part of the program.
-pub(super) fn named(name: &str, session: &Session) -> Result<Recipe, Failure> {
+pub(crate) fn named(name: &str, session: &Session) -> Result<Recipe, Failure> {
     let recipe = Recipe::parse(&recipe_text(name)?, &session.global.limits());
     Ok(recipe.map_err(|e| e.in_source(name))?)
 }
@@ -296,7 +296,7 @@ pub(super) fn recipe_text(name: &str) -> Result<Cow<'static, [u8]>, Failure> {
 }
 
 /// Adds what the command offers to errors of recipes.
-pub(super) fn advised(e: holdall::Error) -> holdall::Error {
+pub(crate) fn advised(e: holdall::Error) -> holdall::Error {
     match e.code() {
         "recipe/unknown-architecture" => e.with_hint(
             "`--recipe none` writes the tensors as they are, which llama.cpp does not run; `--recipe FILE` uses a recipe of your own",

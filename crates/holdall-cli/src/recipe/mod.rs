@@ -2,7 +2,7 @@
 
 mod convert;
 
-pub(crate) use convert::{ByRecipe, convert};
+pub(crate) use convert::{ByRecipe, advised, convert, named};
 
 use crate::exit::{Failure, Status};
 use crate::input;
@@ -12,7 +12,7 @@ use crate::output::table::{self, Cell, Column};
 use crate::output::text::{count, printable};
 use crate::session::Session;
 use clap::{Args, Subcommand};
-use convert::{advised, named, recipe_text, report_losses};
+use convert::{recipe_text, report_losses};
 use holdall::plain::Plain;
 use holdall::recipe::{self, ModelConvert, ModelConvertReport, ModelRestore, OutType, Recipe};
 use holdall::{File, TensorSpec, WriteOptions, fields};

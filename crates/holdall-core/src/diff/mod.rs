@@ -6,7 +6,7 @@
 mod structure;
 mod values;
 
-pub use structure::{TensorPair, compare, family};
+pub use structure::{TensorPair, compare, compare_attributes, family};
 pub(crate) use structure::{same_attribute, same_value};
 pub use values::{Comparator, Scratch, Side, Tally, is_comparable, unravel};
 

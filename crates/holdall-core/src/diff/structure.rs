@@ -27,7 +27,7 @@ pub fn compare(a: &Index, b: &Index, takes: impl Fn(&str) -> bool) -> (Diff, Vec
     let mut out = Diff {
         removed: only_in(a, b),
         added: only_in(b, a),
-        attributes: attributes(a.attributes(), b.attributes()),
+        attributes: compare_attributes(a.attributes(), b.attributes()),
         ..Diff::default()
     };
     let mut pairs = Vec::new();
@@ -53,7 +53,7 @@ fn tensors(a: &TensorInfo, b: &TensorInfo) -> TensorDiff {
         types: (of_a != of_b).then_some((of_a, of_b)),
         shapes: (a.shape() != b.shape()).then(shapes),
         layouts: (family(a.layout()) != family(b.layout())).then(layouts),
-        attributes: attributes(a.attributes(), b.attributes()),
+        attributes: compare_attributes(a.attributes(), b.attributes()),
         components: Vec::new(),
         values: None,
         incomparable: None,
@@ -71,7 +71,7 @@ pub fn family(layout: &Layout) -> &Layout {
 }
 
 /// Returns the attributes that differ: those of `a` in its order, then those that only `b` has.
-fn attributes(a: &Attributes, b: &Attributes) -> Vec<AttributeDiff> {
+pub fn compare_attributes(a: &Attributes, b: &Attributes) -> Vec<AttributeDiff> {
     if a.is_empty() && b.is_empty() {
         return Vec::new();
     }

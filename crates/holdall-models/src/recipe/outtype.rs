@@ -83,8 +83,11 @@ impl Form {
         }
     }
 
-    /// Converts elements to this form.
-    pub(super) fn encode(self, from: &ElementType, bytes: Vec<u8>) -> Result<Bytes> {
+    /// Converts elements of the type `from`, little-endian, to this form.
+    ///
+    /// # Errors
+    /// Returns the errors of [`decode_f32`] and of [`quantize`].
+    pub fn encode(self, from: &ElementType, bytes: Vec<u8>) -> Result<Bytes> {
         let to = match self {
             Form::AsItIs => return Ok(bytes.into()),
             Form::Float(to) if *from == float(to) => return Ok(bytes.into()),

@@ -122,6 +122,11 @@ impl Plan {
     pub fn pieces(&self, output: &Output) -> Pieces {
         Pieces::new(&output.computed, output.form, self.source.clone())
     }
+
+    /// Returns the bytes of a tensor before they are brought into [`Output::form`], in pieces of bounded size.
+    pub fn elements(&self, output: &Output) -> Pieces {
+        Pieces::new(&output.computed, Form::AsItIs, self.source.clone())
+    }
 }
 
 /// Tensors that a rule combines.

@@ -6,6 +6,7 @@
 mod delta;
 #[cfg(feature = "carton")]
 mod package;
+mod recipe;
 mod reports;
 
 use holdall_core::error::Detail;

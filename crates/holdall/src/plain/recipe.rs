@@ -1,0 +1,42 @@
+//! The fields of the reports about converted models.
+
+use super::{Plain, ToPlain};
+use crate::fields;
+use crate::recipe::{ConvertedTensor, ModelDiff, ValueError, WorstBlock};
+
+impl ToPlain for ModelDiff {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            same: self.is_faithful(),
+            recipe, tensors, missing, added, attributes, added_attributes, warnings,
+        )
+    }
+}
+
+impl ToPlain for ConvertedTensor {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            name, shape, stored, expected_shape,
+            verdict: self.verdict.as_str(),
+            count, differing,
+            first: self.first.as_ref().map(|range| (range.start, range.end)),
+            error, worst,
+        )
+    }
+}
+
+impl ToPlain for ValueError {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => max, rms, relative, cosine)
+    }
+}
+
+impl ToPlain for WorstBlock {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            index,
+            elements: (self.elements.start, self.elements.end),
+            relative,
+        )
+    }
+}
