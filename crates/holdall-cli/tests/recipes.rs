@@ -134,3 +134,34 @@ fn recipes_are_listed_shown_and_checked() {
     let ran = holdall(["recipe", "check", &file]).ends_with(1);
     assert!(ran.err.contains("line 2"), "{}", ran.err);
 }
+
+#[test]
+fn a_converted_model_is_compared_with_its_source() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gguf, source) = (path(&dir, "a.gguf"), model("qwen2"));
+    holdall(["convert", &source, &gguf, "--no-tokenizer", "--outtype", "q8_0"]).ends_with(0);
+    let diff = ["diff", &source, &gguf, "--recipe", "auto", "--no-tokenizer"];
+    let ran = holdall(diff).ends_with(0);
+    assert!(ran.out.contains("same model:") && ran.out.contains("q8_0"), "{}", ran.out);
+    let report = holdall([&diff[..], &["--json"]].concat()).ends_with(0).json();
+    assert_eq!((&report["same"], &report["recipe"]), (&true.into(), &"qwen2".into()));
+    let tensors = report["tensors"].as_array().unwrap();
+    assert!(tensors.iter().all(|t| t["verdict"] == "exact" && t["differing"] == 0));
+
+    // A bit in the last block of the file.
+    let mut bytes = fs::read(&gguf).unwrap();
+    let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[last] ^= 4;
+    fs::write(&gguf, bytes).unwrap();
+    let ran = holdall(diff).ends_with(1);
+    assert!(ran.out.contains("differs in 1 of "), "{}", ran.out);
+    let report = holdall([&diff[..], &["--json"]].concat()).ends_with(1).json();
+    let tensors = report["tensors"].as_array().unwrap();
+    let wrong: Vec<_> = tensors.iter().filter(|t| t["verdict"] == "differs").collect();
+    assert_eq!((wrong.len(), &wrong[0]["differing"]), (1, &1.into()));
+
+    let ran = holdall(["diff", &gguf, &source, "--recipe", "auto"]).ends_with(2);
+    assert!(ran.err.contains("name the folder first"), "{}", ran.err);
+    holdall(["diff", &source, &gguf, "--recipe", "auto", "-s", "x"]).ends_with(2);
+    holdall(["diff", &source, &gguf, "--recipe", "no-such"]).ends_with(2);
+}

@@ -62,6 +62,7 @@ mod quantized_weights;
 mod query;
 mod ranges;
 mod recipes;
+mod recipes_diff;
 mod records;
 mod requests;
 mod round_trips;

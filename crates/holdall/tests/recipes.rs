@@ -10,11 +10,11 @@ use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn corpus(case: &str) -> PathBuf {
+pub(crate) fn corpus(case: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/recipes").join(case)
 }
 
-fn cases() -> Vec<String> {
+pub(crate) fn cases() -> Vec<String> {
     let entries = fs::read_dir(corpus("")).unwrap();
     let mut all: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     all.sort();
@@ -22,11 +22,15 @@ fn cases() -> Vec<String> {
     all
 }
 
-fn options() -> ModelConvert {
+pub(crate) fn options() -> ModelConvert {
     ModelConvert::new(WriteOptions::new().with_overwrite(true)).without_tokenizer()
 }
 
-fn converted(folder: &Path, to: &Path, options: &ModelConvert) -> Result<ModelConvertReport> {
+pub(crate) fn converted(
+    folder: &Path,
+    to: &Path,
+    options: &ModelConvert,
+) -> Result<ModelConvertReport> {
     convert_model(folder, &holdall::open(folder)?, to, options)
 }
 

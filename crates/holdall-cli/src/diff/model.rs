@@ -114,7 +114,7 @@ fn text(session: &Session, a: &File, b: &File, diff: &ModelDiff) -> Result<(), F
     .map(|(n, what)| format!("{} {what}", Grouped(n)))
     .collect();
     let verdict = match diff.is_faithful() {
-        true => paint.on("converted from it:", Style::Good),
+        true => paint.on("same model:", Style::Good),
         false => paint.on("differ:", Style::Bad),
     };
     let mut parts = parts.join(", ");

@@ -47,6 +47,20 @@ pub(super) enum Function {
     LogNeg,
 }
 
+impl Node {
+    /// Returns `true` if an exponential or a logarithm is part of it, whose last place depends on the library.
+    pub(super) fn is_rounded(&self) -> bool {
+        match self {
+            Node::Source(_) | Node::Made(_) => false,
+            Node::Slice { of, .. } | Node::Permute { of, .. } => of.is_rounded(),
+            Node::Join { parts, .. } => parts.iter().any(|(part, _)| part.is_rounded()),
+            Node::Map { of, function, .. } => {
+                matches!(function, Function::NegExp | Function::LogNeg) || of.is_rounded()
+            }
+        }
+    }
+}
+
 impl Computed {
     pub(super) fn count(&self) -> u64 {
         element_count(&self.shape).unwrap_or(u64::MAX)

@@ -115,6 +115,11 @@ impl Output {
     pub fn element(&self) -> &ElementType {
         &self.computed.element
     }
+
+    /// Returns `true` if the elements are computed by an exponential or a logarithm: libraries round them differently.
+    pub fn is_rounded(&self) -> bool {
+        self.computed.node.is_rounded()
+    }
 }
 
 impl Plan {

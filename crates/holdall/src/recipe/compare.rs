@@ -346,7 +346,7 @@ fn compare(plan: &Plan, output: &Output, tensor: &Tensor) -> Result<ConvertedTen
     found.differing = form.map(|_| differing);
     found.error = sums.error();
     found.worst = sums.worst(unit);
-    found.verdict = verdict(&converted, form, &found, &sums);
+    found.verdict = verdict(&converted, output.is_rounded(), &found, &sums);
     Ok(found)
 }
 
@@ -370,7 +370,7 @@ fn written(
 
 fn verdict(
     converted: &Converted,
-    form: Option<Form>,
+    is_rounded: bool,
     found: &ConvertedTensor,
     sums: &Sums,
 ) -> Verdict {
@@ -388,9 +388,11 @@ fn verdict(
                 false => Verdict::Differs,
             }
         }
-        Converted::Dense(..) | Converted::Held(..) => match form {
-            Some(_) if sums.is_within(Bound::LAST_PLACE) => Verdict::Rounded,
-            _ => Verdict::Differs,
-        },
+        Converted::Dense(..) | Converted::Held(..) => {
+            match is_rounded && sums.is_within(Bound::LAST_PLACE) {
+                true => Verdict::Rounded,
+                false => Verdict::Differs,
+            }
+        }
     }
 }
