@@ -103,7 +103,7 @@ fn options_that_do_not_apply_are_refused() {
     for (to, option) in [
         ("a.safetensors", &["--outtype", "f16"][..]),
         ("a.gguf", &["--recipe", "quen2"]),
-        ("a.gguf", &["--outtype", "q4_0"]),
+        ("a.gguf", &["--outtype", "q9_0"]),
     ] {
         holdall([&["convert", &source, &path(&dir, to)], option].concat()).ends_with(2);
     }
@@ -164,4 +164,22 @@ fn a_converted_model_is_compared_with_its_source() {
     assert!(ran.err.contains("name the folder first"), "{}", ran.err);
     holdall(["diff", &source, &gguf, "--recipe", "auto", "-s", "x"]).ends_with(2);
     holdall(["diff", &source, &gguf, "--recipe", "no-such"]).ends_with(2);
+}
+
+#[test]
+fn a_mix_gives_each_matrix_its_type() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gguf, source) = (path(&dir, "a.gguf"), model("qwen2"));
+    let args = ["convert", &source, &gguf, "--no-tokenizer", "--outtype", "Q4_K_M", "--json"];
+    let report = holdall(args).ends_with(0).json();
+    assert_eq!(report["outtype"], "q4_k_m");
+    let found = holdall(["inspect", "--json", &gguf]).ends_with(0).json();
+    assert_eq!(found["attributes"]["general.file_type"], 15);
+    let tensors = found["tensors"].as_array().unwrap();
+    let layout = |name: &str| &tensors.iter().find(|t| t["name"] == name).unwrap()["layout"];
+    // Rows of 32 elements are no blocks of 256.
+    assert_eq!(layout("blk.0.attn_q.weight"), "gguf.q5_0");
+    assert_eq!(layout("blk.1.attn_v.weight"), "gguf.q8_0");
+    assert_eq!(layout("token_embd.weight"), "gguf.q8_0");
+    holdall(["diff", &source, &gguf, "--recipe", "auto", "--no-tokenizer"]).ends_with(0);
 }

@@ -12,7 +12,7 @@ mod source;
 
 pub use back::{ModelRestore, plan_restore, restore_model};
 pub use compare::{ConvertedTensor, ModelDiff, ValueError, Verdict, WorstBlock, diff_model};
-pub use holdall_models::recipe::{OutType, Recipe, builtin, find};
+pub use holdall_models::recipe::{Mix, OutType, Recipe, builtin, find};
 
 use crate::convert::ConvertReport;
 use folder::ModelTexts;

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 /// Options of `convert` for a model's folder.
 #[derive(Debug, Args)]
 pub(crate) struct ByRecipe {
-    /// For a folder of the Hugging Face hub that becomes GGUF: the type of the matrices, `auto`, `f32`, `f16`, `bf16`
-    /// or `q8_0` [default: auto, F16 or BF16 as in the folder]
+    /// For a folder of the Hugging Face hub that becomes GGUF: the type of the matrices, `auto`, `f32`, `f16`, `bf16`,
+    /// `q8_0`, or a mix such as `q4_k_m` [default: auto, F16 or BF16 as in the folder]
     #[arg(long, value_name = "TYPE", value_parser = outtype)]
     outtype: Option<OutType>,
 
@@ -47,7 +47,7 @@ pub(crate) struct ByRecipe {
 
 fn outtype(text: &str) -> Result<OutType, String> {
     OutType::from_name(text).ok_or_else(|| {
-        let all: Vec<&str> = OutType::ALL.iter().map(|t| t.as_str()).collect();
+        let all: Vec<&str> = OutType::all().map(OutType::as_str).collect();
         format!("expected one of {}", all.join(", "))
     })
 }
@@ -199,7 +199,7 @@ fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Statu
             "a recipe that is followed backwards takes `--outtype` and `--config` only",
         );
     }
-    if by.outtype == Some(OutType::Q8_0) {
+    if by.outtype.is_some_and(OutType::is_quantized) {
         return refused("a folder of the Hugging Face hub has no blocks: use f32, f16 or bf16");
     }
     if args.output.extension().is_some() || args.output.as_os_str() == "-" {

@@ -18,6 +18,7 @@ mod builtin;
 mod evaluate;
 mod expression;
 mod metadata;
+mod mix;
 mod node;
 mod outtype;
 mod pattern;
@@ -30,6 +31,7 @@ mod text;
 mod trace;
 
 pub use builtin::{builtin, find};
+pub use mix::{MIXES, Mix};
 pub use outtype::{Form, OutType};
 pub use plan::{Input, LeftOut, Output, Plan, SourceTensor, TensorSource};
 pub use read::Recipe;

@@ -1,5 +1,6 @@
 //! The types in which tensors are written.
 
+use super::mix::{MIXES, Mix};
 use super::node::float;
 use bytes::Bytes;
 use half::f16;
@@ -24,12 +25,24 @@ pub enum OutType {
     Bf16,
     /// Blocks of 32 numbers of 8 bits with a scale; F16 for rows that are not a multiple of 32.
     Q8_0,
+    /// Blocks of several types.
+    Mix(&'static Mix),
 }
 
 impl OutType {
-    /// All types.
-    pub const ALL: [OutType; 5] =
+    /// The types that are not mixes.
+    const PLAIN: [OutType; 5] =
         [OutType::Auto, OutType::F32, OutType::F16, OutType::Bf16, OutType::Q8_0];
+
+    /// Returns all types.
+    pub fn all() -> impl Iterator<Item = OutType> {
+        OutType::PLAIN.into_iter().chain(MIXES.iter().map(OutType::Mix))
+    }
+
+    /// Returns `true` if matrices are quantized.
+    pub const fn is_quantized(self) -> bool {
+        matches!(self, OutType::Q8_0 | OutType::Mix(_))
+    }
 
     /// Returns the name, such as `bf16`.
     pub const fn as_str(self) -> &'static str {
@@ -39,12 +52,15 @@ impl OutType {
             OutType::F16 => "f16",
             OutType::Bf16 => "bf16",
             OutType::Q8_0 => "q8_0",
+            OutType::Mix(mix) => mix.name,
         }
     }
 
-    /// Returns the type with this name.
+    /// Returns the type with this name, in upper or lower case.
     pub fn from_name(name: &str) -> Option<OutType> {
-        OutType::ALL.into_iter().find(|t| t.as_str() == name)
+        let mix = || Mix::by_name(&name.to_ascii_lowercase()).map(OutType::Mix);
+        let plain = OutType::PLAIN.into_iter().find(|t| t.as_str().eq_ignore_ascii_case(name));
+        plain.or_else(mix)
     }
 
     /// Returns the number of the type as `general.file_type` of GGUF.
@@ -53,6 +69,7 @@ impl OutType {
             OutType::F32 => 0,
             OutType::F16 => 1,
             OutType::Q8_0 => 7,
+            OutType::Mix(mix) => mix.file_type,
             OutType::Bf16 | OutType::Auto => 32,
         }
     }
@@ -74,7 +91,8 @@ impl Form {
     pub(super) fn of_matrix(outtype: OutType, row: u64) -> Form {
         match outtype {
             OutType::F32 => Form::Float(DType::F32),
-            OutType::F16 => Form::Float(DType::F16),
+            // The types of a mix are set when all tensors are known.
+            OutType::F16 | OutType::Mix(_) => Form::Float(DType::F16),
             OutType::Bf16 | OutType::Auto => Form::Float(DType::Bf16),
             OutType::Q8_0 => match BlockType::by_name("q8_0") {
                 Some(of) if row.is_multiple_of(of.elements) => Form::Blocks(of),

@@ -188,6 +188,9 @@ impl Recipe {
         given.push(("size_label".to_owned(), Value::Text(metadata::size_label(&outputs))));
         let scope = Scope::new(input.config, &self.definitions, &given, &named);
         let metadata = metadata::values(&self.metadata, &scope)?;
+        if let OutType::Mix(mix) = outtype {
+            mix.apply(&mut outputs, &metadata);
+        }
         let source = input.source.clone();
         Ok(Plan { outputs, metadata, left_out, warnings, outtype, source })
     }
