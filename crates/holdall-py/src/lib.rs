@@ -48,6 +48,7 @@ mod pack;
 mod package;
 mod plain;
 mod private;
+mod recipes;
 mod records;
 mod remedies;
 #[cfg(feature = "carton")]
@@ -127,6 +128,10 @@ mod _holdall {
     use super::plain::type_name;
     #[pymodule_export]
     use super::private::{PrivateMaps, another_handle};
+    #[pymodule_export]
+    use super::recipes::{
+        model_convert, model_diff, model_restore, recipe_described, recipe_texts,
+    };
     #[pymodule_export]
     use super::records::{NativeColumn, NativeRecords};
     #[pymodule_export]

@@ -13,7 +13,7 @@ use pyo3::types::{PyDict, PyString};
 use std::path::PathBuf;
 
 #[cold]
-fn unknown(py: Python<'_>, what: &str, found: &str, known: &str) -> PyErr {
+pub(crate) fn unknown(py: Python<'_>, what: &str, found: &str, known: &str) -> PyErr {
     let message = format!("{what} is one of {known}, not {found:?}");
     misuse(py, "python/option", &message, None)
 }

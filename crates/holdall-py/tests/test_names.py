@@ -19,7 +19,7 @@ PACKAGE = pathlib.Path(holdall.__file__).parent
 #: Public modules, each with the package that it cannot be imported without.
 MODULES = {
     "aio": None, "carton": None, "daft": "daft", "errors": None, "gpu": None, "jobs": None, "numpy": None, "ray": "ray",
-    "runners": None, "safetensors": None, "safetensors.flax": "flax", "safetensors.mlx": "mlx", "safetensors.numpy": None,
+    "recipes": None, "runners": None, "safetensors": None, "safetensors.flax": "flax", "safetensors.mlx": "mlx", "safetensors.numpy": None,
     "safetensors.paddle": "paddle", "safetensors.tensorflow": "tensorflow", "safetensors.torch": "torch", "schema": None,
     "torch": None,
 }  # fmt: skip

@@ -11,7 +11,7 @@ mod folder;
 mod source;
 
 pub use back::{ModelRestore, plan_restore, restore_model};
-pub use compare::{ConvertedTensor, ModelDiff, ValueError, Verdict, WorstBlock, diff_model};
+pub use compare::{ConvertedTensor, Deviation, ModelDiff, Verdict, WorstBlock, diff_model};
 pub use holdall_models::recipe::{Mix, OutType, Recipe, builtin, find};
 
 use crate::convert::ConvertReport;
@@ -23,7 +23,7 @@ use holdall_core::{Attributes, ComponentSpec, DType, Layout, Result, Role, Tenso
 use holdall_formats::by_name;
 use holdall_io::items::{self, ComponentSource, CopyMode, Item, MadePieces, Sharing};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
-use holdall_io::{File, WriteOptions, Writer, ledger};
+use holdall_io::{File, Work, WriteOptions, Writer, ledger};
 use holdall_models::recipe::{Form, Input, Plan};
 use holdall_models::tokenizer::{TokenizerMetadata, TokenizerOptions};
 use source::FileTensors;
@@ -54,6 +54,12 @@ impl ModelConvert {
             pre_tokenizer: None,
             has_tokenizer: true,
         }
+    }
+
+    /// Sets how the work is done: threads, progress, cancelling.
+    pub fn with_work(mut self, work: Work) -> ModelConvert {
+        self.write = self.write.with_work(work);
+        self
     }
 
     /// Sets the type of the matrices. Vectors, and the tensors that the recipe names, stay F32.

@@ -229,10 +229,8 @@ fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Statu
         let head = fields! {
             source: file.name(),
             target: args.output.display().to_string(),
-            recipe: &report.recipe,
-            outtype: report.outtype.as_str(),
         };
-        writeln!(session.out(), "{}", as_json(&head.and(report.convert.to_plain())))?;
+        writeln!(session.out(), "{}", as_json(&head.and(report.to_plain())))?;
         return Ok(Status::Fine);
     }
     let written = count(report.convert.files.len() as u64, "file");
@@ -322,10 +320,8 @@ fn report_json(
         target: output.display().to_string(),
         format: target.format.id,
         version: &target.version,
-        recipe: &report.recipe,
-        outtype: report.outtype.as_str(),
     };
-    let head = head.and(report.convert.to_plain());
+    let head = head.and(report.to_plain());
     match plan {
         None => as_json(&head),
         Some(specs) => as_json(&head.without("target_len").and(fields!(plan: specs))),

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from . import gpu as gpu
     from . import jobs as jobs
     from . import numpy as numpy
+    from . import recipes as recipes
     from . import runners as runners
     from . import safetensors as safetensors
     from . import torch as torch
@@ -172,7 +173,7 @@ __all__ = [
 ]
 
 #: Modules that are imported on first use.
-_LAZY = ("aio", "carton", "gpu", "jobs", "numpy", "runners", "safetensors", "schema", "torch")
+_LAZY = ("aio", "carton", "gpu", "jobs", "numpy", "recipes", "runners", "safetensors", "schema", "torch")
 #: Modules that are imported on first use and need another package to be installed.
 _LAZY_EXTRAS = ("daft", "ray")
 

@@ -2,7 +2,13 @@
 
 use super::{Plain, ToPlain};
 use crate::fields;
-use crate::recipe::{ConvertedTensor, ModelDiff, ValueError, WorstBlock};
+use crate::recipe::{ConvertedTensor, Deviation, ModelConvertReport, ModelDiff, WorstBlock};
+
+impl ToPlain for ModelConvertReport {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => recipe, outtype: self.outtype.as_str()).and(self.convert.to_plain())
+    }
+}
 
 impl ToPlain for ModelDiff {
     fn to_plain(&self) -> Plain<'_> {
@@ -25,7 +31,7 @@ impl ToPlain for ConvertedTensor {
     }
 }
 
-impl ToPlain for ValueError {
+impl ToPlain for Deviation {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self => max, rms, relative, cosine)
     }

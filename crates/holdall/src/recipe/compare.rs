@@ -101,7 +101,7 @@ pub struct ConvertedTensor {
     /// The first such unit: its elements, in row-major order.
     pub first: Option<Range<u64>>,
     /// The differences from the source's values.
-    pub error: ValueError,
+    pub error: Deviation,
     /// The block with the largest error relative to its values.
     pub worst: Option<WorstBlock>,
 }
@@ -109,7 +109,7 @@ pub struct ConvertedTensor {
 /// The differences between the values of a tensor and those of its source.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
-pub struct ValueError {
+pub struct Deviation {
     /// The largest difference.
     pub max: f64,
     /// The root of the mean square of the differences.
@@ -299,7 +299,7 @@ fn compare(plan: &Plan, output: &Output, tensor: &Tensor) -> Result<ConvertedTen
         count: 0,
         differing: None,
         first: None,
-        error: ValueError::default(),
+        error: Deviation::default(),
         worst: None,
     };
     if output.shape() != tensor.shape() {

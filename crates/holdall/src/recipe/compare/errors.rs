@@ -1,6 +1,6 @@
 //! Sums over the differences between values and those of a source.
 
-use super::{ValueError, WorstBlock};
+use super::{Deviation, WorstBlock};
 use holdall_core::model::BlockType;
 
 /// How far the values of a tensor may be from those of its source.
@@ -114,7 +114,7 @@ impl Sums {
         squares.error += difference * difference;
     }
 
-    pub(super) fn error(&self) -> ValueError {
+    pub(super) fn error(&self) -> Deviation {
         let squares = &self.squares;
         let lengths = squares.source.sqrt() * squares.converted.sqrt();
         let cosine = match (squares.error == 0.0, lengths == 0.0) {
@@ -122,7 +122,7 @@ impl Sums {
             (false, true) => 0.0,
             (false, false) => (squares.both / lengths).clamp(-1.0, 1.0),
         };
-        ValueError {
+        Deviation {
             max: self.max,
             rms: (squares.error / self.count.max(1) as f64).sqrt(),
             relative: squares.relative(),
@@ -159,7 +159,7 @@ mod tests {
     fn equal_values_have_no_error() {
         let values = [1.0, -2.0, f32::NAN, f32::INFINITY];
         let sums = sums(&values, &values);
-        assert_eq!(sums.error(), ValueError { max: 0.0, rms: 0.0, relative: 0.0, cosine: 1.0 });
+        assert_eq!(sums.error(), Deviation { max: 0.0, rms: 0.0, relative: 0.0, cosine: 1.0 });
         assert_eq!(sums.worst(4), None);
     }
 

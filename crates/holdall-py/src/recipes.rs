@@ -1,0 +1,150 @@
+//! Models of the Hugging Face hub and GGUF files, by recipes.
+
+use crate::errors::Raise as _;
+use crate::file::NativeFile;
+use crate::options::{self, Writing};
+use crate::plain;
+use crate::work::run_with;
+use crate::writer::{PyWrite, Target};
+use holdall::WriteOptions;
+use holdall::recipe::{self, ModelConvert, ModelRestore, OutType, Recipe};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+
+/// Options for a conversion by a recipe, from keywords of the Python half.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ByRecipe {
+    outtype: String,
+    /// The text of the recipe, and its name for messages.
+    recipe: Option<(String, Vec<u8>)>,
+    name: Option<String>,
+    pre_tokenizer: Option<String>,
+    tokenizer: bool,
+}
+
+impl ByRecipe {
+    fn outtype(&self, py: Python<'_>) -> PyResult<OutType> {
+        OutType::from_name(&self.outtype).ok_or_else(|| {
+            let known: Vec<&str> = OutType::all().map(OutType::as_str).collect();
+            options::unknown(py, "outtype", &self.outtype, &known.join(", "))
+        })
+    }
+
+    fn recipe(&self, py: Python<'_>, file: &holdall::File) -> PyResult<Option<Recipe>> {
+        let Some((name, text)) = &self.recipe else { return Ok(None) };
+        let recipe = Recipe::parse(text, file.limits()).map_err(|e| e.in_source(name));
+        recipe.raise(py).map(Some)
+    }
+
+    fn options(
+        &self,
+        py: Python<'_>,
+        file: &holdall::File,
+        write: WriteOptions,
+    ) -> PyResult<ModelConvert> {
+        let mut options = ModelConvert::new(write).with_outtype(self.outtype(py)?);
+        if let Some(recipe) = self.recipe(py, file)? {
+            options = options.with_recipe(recipe);
+        }
+        if let Some(name) = &self.name {
+            options = options.with_name(name);
+        }
+        if let Some(name) = &self.pre_tokenizer {
+            options = options.with_pre_tokenizer(name);
+        }
+        Ok(if self.tokenizer { options } else { options.without_tokenizer() })
+    }
+}
+
+/// Returns the names and the texts of the built-in recipes.
+#[pyfunction]
+pub(crate) fn recipe_texts() -> Vec<(&'static str, &'static str)> {
+    recipe::builtin().to_vec()
+}
+
+/// Returns the description of the recipe in a text: its name, what it is for, and its architectures.
+#[pyfunction]
+pub(crate) fn recipe_described(
+    py: Python<'_>,
+    text: &[u8],
+) -> PyResult<(String, String, Vec<String>)> {
+    let recipe = Recipe::parse(text, &holdall::Limits::default()).raise(py)?;
+    let (name, about) = (recipe.name().to_owned(), recipe.about().to_owned());
+    Ok((name, about, recipe.architectures().to_vec()))
+}
+
+/// Writes the model in a folder, whose tensors `file` has, as a GGUF file.
+#[pyfunction]
+#[pyo3(signature = (folder, file, target, writing, by, progress))]
+pub(crate) fn model_convert<'py>(
+    py: Python<'py>,
+    folder: PathBuf,
+    file: &NativeFile,
+    target: &Bound<'py, PyAny>,
+    writing: Writing<'py>,
+    by: ByRecipe,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (file, threads) = (file.get(py)?, writing.threads);
+    let (write, target) = (writing.options(py)?, Target::from_object(target)?);
+    let by = by.options(py, &file, write.clone())?;
+    let report = run_with(py, u64::MAX, threads, progress, |work| {
+        let options = by.with_work(work);
+        match target {
+            Target::Path(path) => recipe::convert_model(&folder, &file, path, &options),
+            Target::Object(object) => {
+                let out = PyWrite::new(object);
+                recipe::convert_model_to(&folder, &file, out, &options).map(|(report, _)| report)
+            }
+        }
+    })?;
+    plain::shown(py, &report)
+}
+
+/// Writes the model of a GGUF file as a folder.
+#[pyfunction]
+#[pyo3(signature = (file, folder, config, writing, by, progress))]
+pub(crate) fn model_restore<'py>(
+    py: Python<'py>,
+    file: &NativeFile,
+    folder: PathBuf,
+    config: Option<String>,
+    writing: Writing<'py>,
+    by: ByRecipe,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (file, threads) = (file.get(py)?, writing.threads);
+    let (write, outtype) = (writing.options(py)?, by.outtype(py)?);
+    let Some(recipe) = by.recipe(py, &file)? else {
+        return Err(options::unknown(py, "recipe", "", "the names of holdall.recipes.available()"));
+    };
+    let report = run_with(py, u64::MAX, threads, progress, |work| {
+        let mut options = ModelRestore::new(write.with_work(work), recipe).with_outtype(outtype);
+        if let Some(text) = config {
+            options = options.with_config(text);
+        }
+        recipe::restore_model(&file, folder, &options)
+    })?;
+    plain::shown(py, &report)
+}
+
+/// Compares a converted model with the folder that it was made from.
+#[pyfunction]
+#[pyo3(signature = (folder, file, converted, by, threads, progress))]
+pub(crate) fn model_diff<'py>(
+    py: Python<'py>,
+    folder: PathBuf,
+    file: &NativeFile,
+    converted: &NativeFile,
+    by: ByRecipe,
+    threads: Option<usize>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (file, converted) = (file.get(py)?, converted.get(py)?);
+    let by = by.options(py, &file, WriteOptions::new())?;
+    let diff = run_with(py, u64::MAX, threads, progress, |work| {
+        recipe::diff_model(&folder, &file, &converted, &by.with_work(work))
+    })?;
+    plain::shown(py, &diff)
+}
