@@ -1,6 +1,7 @@
 """The pages about Python: their snippets run, one after the other, page by page."""
 
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ def test_snippets_run(page, tmp_path, monkeypatch):
         {"embed.weight": rng.standard_normal((100, 16), dtype=np.float32), "head.bias": np.zeros(4, np.float32)},
         attributes={"format": "pt"},
     )
+    shutil.copytree(ROOT / "corpus/recipes/llama3-bpe", "tiny-llama")
     text = (ROOT / page).read_text()
     snippets = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
     assert snippets

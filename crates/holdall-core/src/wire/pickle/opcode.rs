@@ -96,3 +96,26 @@ fn line<'a>(c: &mut Cursor<'a>) -> Option<&'a [u8]> {
     c.u8()?;
     Some(line)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::declared_len;
+
+    /// The field of the length counts: one byte, four, or eight.
+    #[test]
+    fn declared_lengths_include_their_field() {
+        let field = [7, 1, 0, 0, 0, 0, 0, 0, 9];
+        for opcode in *b"CU\x8a\x8c" {
+            assert_eq!(declared_len(opcode, &field), Some(8), "{opcode}");
+        }
+        for opcode in *b"BTX\x8b" {
+            assert_eq!(declared_len(opcode, &field), Some(0x107 + 4), "{opcode}");
+        }
+        for opcode in *b"\x8d\x8e\x96" {
+            assert_eq!(declared_len(opcode, &field), Some(0x107 + 8), "{opcode}");
+            assert_eq!(declared_len(opcode, &[0xff; 8]), Some(u64::MAX));
+            assert_eq!(declared_len(opcode, &field[..7]), None);
+        }
+        assert_eq!(declared_len(b'(', &field), None);
+    }
+}
