@@ -183,3 +183,31 @@ fn a_mix_gives_each_matrix_its_type() {
     assert_eq!(layout("token_embd.weight"), "gguf.q8_0");
     holdall(["diff", &source, &gguf, "--recipe", "auto", "--no-tokenizer"]).ends_with(0);
 }
+
+#[test]
+fn a_file_is_shown_by_the_names_of_its_family() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gguf, source) = (path(&dir, "a.gguf"), model("mixtral"));
+    holdall(["convert", &source, &gguf, "--no-tokenizer"]).ends_with(0);
+    let ran = holdall(["inspect", &gguf, "--as", "hf"]).ends_with(0);
+    assert!(ran.out.contains("model.layers.0.self_attn.q_proj.weight"), "{}", ran.out);
+    let report = holdall(["inspect", &gguf, "--as", "hf", "--json"]).ends_with(0).json();
+    assert_eq!(report["recipe"], "mixtral");
+    let found = holdall(["inspect", &source, "--json"]).ends_with(0).json();
+    let sorted = |all: &serde_json::Value| {
+        let all = all.as_array().unwrap();
+        let mut all: Vec<_> =
+            all.iter().map(|t| (t["name"].to_string(), t["shape"].to_string())).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(sorted(&report["tensors"]), sorted(&found["tensors"]));
+    let experts = report["tensors"].as_array().unwrap();
+    let expert = experts.iter().find(|t| t["sources"][0] == "blk.0.ffn_gate_exps.weight");
+    assert!(expert.is_some());
+    // Without the name of a recipe, the first one that fits leads back.
+    holdall(["convert", &gguf, &path(&dir, "back"), "--recipe", "auto"]).ends_with(0);
+    holdall(["diff", &source, &path(&dir, "back")]).ends_with(0);
+    let ran = holdall(["inspect", &format!("{source}/model.safetensors"), "--as", "hf"]);
+    assert!(ran.ends_with(4).err.contains("recipe/unknown-architecture"));
+}

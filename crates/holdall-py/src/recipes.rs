@@ -116,10 +116,9 @@ pub(crate) fn model_restore<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (file, threads) = (file.get(py)?, writing.threads);
     let (write, outtype) = (writing.options(py)?, by.outtype(py)?);
-    let Some(recipe) = by.recipe(py, &file)? else {
-        return Err(options::unknown(py, "recipe", "", "the names of holdall.recipes.available()"));
-    };
+    let recipe = by.recipe(py, &file)?;
     let report = run_with(py, u64::MAX, threads, progress, |work| {
+        let recipe = recipe.map_or_else(|| recipe::find_back(&file), Ok)?;
         let mut options = ModelRestore::new(write.with_work(work), recipe).with_outtype(outtype);
         if let Some(text) = config {
             options = options.with_config(text);

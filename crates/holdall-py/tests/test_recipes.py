@@ -19,7 +19,8 @@ def test_a_folder_becomes_gguf_and_a_folder_again(tmp_path):
     report = recipes.convert(source, tmp_path / "m.gguf", tokenizer=False)
     assert (report.recipe, report.outtype, report.tensors) == ("mixtral", "bf16", 23)
     assert holdall.open(tmp_path / "m.gguf").attributes["general.architecture"] == "llama"
-    back = recipes.restore(tmp_path / "m.gguf", tmp_path / "back", "mixtral", config=source / "config.json")
+    back = recipes.restore(tmp_path / "m.gguf", tmp_path / "back", config=source / "config.json")
+    assert back.recipe == "mixtral"
     assert set(back.files) == {"config.json", "model.safetensors"}
     assert not holdall.diff(source, tmp_path / "back")
     out = io.BytesIO()

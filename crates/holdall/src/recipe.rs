@@ -7,11 +7,13 @@
 
 mod back;
 mod compare;
+mod family;
 mod folder;
 mod source;
 
 pub use back::{ModelRestore, plan_restore, restore_model};
 pub use compare::{ConvertedTensor, Deviation, ModelDiff, Verdict, WorstBlock, diff_model};
+pub use family::{FamilyNames, FamilyTensor, family_names, find_back};
 pub use holdall_models::recipe::{Mix, OutType, Recipe, builtin, find};
 
 use crate::convert::ConvertReport;

@@ -4,6 +4,7 @@
 mod archive;
 mod card;
 mod digests;
+mod family;
 mod json;
 mod list;
 mod preview;
@@ -30,7 +31,8 @@ use std::path::{Path, PathBuf};
   holdall inspect model.zt --json --digests              for programs, with SHA-256 of the content
   holdall inspect model.carton                           the card of a package, zip or folder
   holdall inspect model.carton --html > model.html       a page to look at, with its pictures
-  holdall inspect 'model.carton!/model/weights.zt'       a file inside it, in placs
+  holdall inspect 'model.carton!/model/weights.zt'       a file inside it, in place
+  holdall inspect model.gguf --as hf                     tensors by the names of the model's folder
 
 GLOB: `*` matches any characters (including dots), `?` one character, `[a-z]` one of a class, \
 `{a,b}` either, `{0..31}` a number in a range. `-` reads standard input.")]
@@ -66,6 +68,11 @@ pub(crate) struct InspectArgs {
     #[arg(long)]
     dequantize: bool,
 
+    /// For a GGUF file: show its tensors under the names of another convention, `hf`: those of the model's folder on the
+    /// Hugging Face hub
+    #[arg(long = "as", value_name = "NAMES", conflicts_with_all = ["plain", "tensor", "include", "exclude", "sort", "no_group", "stats", "dequantize"])]
+    names: Option<Names>,
+
     /// Print tab-separated values, one line per tensor: name, dtype, shape, stored bytes, layout, encoding, digest,
     /// offset
     #[arg(long, conflicts_with = "json")]
@@ -96,6 +103,13 @@ enum Sort {
     Size,
     // By position in the file.
     Offset,
+}
+
+/// `--as`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Names {
+    // Those of the Hugging Face hub.
+    Hf,
 }
 
 /// Shows each file.
@@ -134,6 +148,12 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
             Err(e) if !is_alone => return Err(e),
             Err(e) => return archive(session, path, e, &mut first),
         };
+        if args.names == Some(Names::Hf) {
+            if !std::mem::take(&mut first) && !session.json() {
+                session.out().write_all(b"\n")?;
+            }
+            return family::show(session, &file).map(|()| Status::Fine);
+        }
         let file = if args.dequantize { file.dequantized()? } else { file };
         #[cfg(feature = "carton")]
         if args.is_about_files()

@@ -24,7 +24,8 @@ pub(crate) struct ByRecipe {
     outtype: Option<OutType>,
 
     /// The recipe by which a folder of the Hugging Face hub becomes GGUF: a name, a TOML file, or `none` to write the
-    /// tensors as they are [default: the one for the architecture in config.json]
+    /// tensors as they are; for a GGUF file that becomes a folder, `auto` or a name [default: the one for the
+    /// architecture in config.json]
     #[arg(long, value_name = "RECIPE")]
     recipe: Option<String>,
 
@@ -119,7 +120,7 @@ pub(crate) fn convert(
     let write = args.writing.options(session.work("converting")).with_overwrite(args.force);
     let mut options = ModelConvert::new(write.with_format(format).with_encode(encode))
         .with_outtype(by.outtype.unwrap_or_default());
-    if let Some(name) = &by.recipe {
+    if let Some(name) = by.recipe.as_deref().filter(|name| *name != "auto") {
         options = options.with_recipe(named(name, session)?);
     }
     if let Some(name) = &by.model_name {
@@ -213,8 +214,12 @@ fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Statu
     if args.dry_run {
         return refused("a recipe that is followed backwards has no `--dry-run`");
     }
-    let recipe = named(by.recipe.as_deref().unwrap_or_default(), session)?;
     let write = args.writing.options(session.work("converting")).with_overwrite(args.force);
+    let file = input::open(session, &args.input)?;
+    let recipe = match by.recipe.as_deref() {
+        None | Some("auto") => recipe::find_back(&file).map_err(advised)?,
+        Some(name) => named(name, session)?,
+    };
     let mut options = ModelRestore::new(write, recipe).with_outtype(by.outtype.unwrap_or_default());
     if let Some(path) = &by.config {
         let text = std::fs::read_to_string(path)
@@ -222,7 +227,6 @@ fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Statu
         options = options.with_config(text);
     }
     let out = writing::Output::begin_folder(session, &args.output, args.force)?;
-    let file = input::open(session, &args.input)?;
     let report = recipe::restore_model(&file, out.path(), &options)?;
     out.publish()?;
     if session.json() {

@@ -14,6 +14,28 @@ pub fn builtin() -> &'static [(&'static str, &'static str)] {
     BUILTIN
 }
 
+/// Returns the recipes that write GGUF files with this `general.architecture`.
+///
+/// # Errors
+/// Returns [`UNKNOWN`] if there is none.
+pub fn find_by_gguf(architecture: &str, limits: &Limits) -> Result<Vec<Recipe>> {
+    let mut out = Vec::new();
+    for (_, text) in BUILTIN {
+        let recipe = Recipe::parse(text.as_bytes(), limits)?;
+        let is_for_models = !recipe.architectures().is_empty();
+        if is_for_models && recipe.gguf_architecture() == Some(architecture) {
+            out.push(recipe);
+        }
+    }
+    if out.is_empty() {
+        let architecture = architecture.shown();
+        let message =
+            format!("no recipe writes files whose `general.architecture` is `{architecture}`");
+        return Err(UNKNOWN.broken(message));
+    }
+    Ok(out)
+}
+
 /// Returns the recipe for models with this configuration.
 ///
 /// # Errors

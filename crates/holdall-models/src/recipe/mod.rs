@@ -30,7 +30,7 @@ mod stream;
 mod text;
 mod trace;
 
-pub use builtin::{builtin, find};
+pub use builtin::{builtin, find, find_by_gguf};
 pub use mix::{MIXES, Mix};
 pub use outtype::{Form, OutType};
 pub use plan::{Input, LeftOut, Output, Plan, SourceTensor, TensorSource};

@@ -204,6 +204,15 @@ impl Recipe {
         &self.architectures
     }
 
+    /// Returns the `general.architecture` of the GGUF files that the recipe writes, if it does not depend on the model.
+    pub fn gguf_architecture(&self) -> Option<&str> {
+        let (_, value) = self.definitions.iter().rev().find(|(name, _)| name == "arch")?;
+        match value {
+            Expression::Text(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// Returns the configuration of a model with this metadata, as far as the recipe knows: what the way back needs.
     ///
     /// # Errors

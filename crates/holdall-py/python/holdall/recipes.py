@@ -7,7 +7,7 @@ by the architecture in ``config.json``::
 
     holdall.recipes.convert("Llama-3.2-1B", "llama.gguf", outtype="q4_k_m")
     holdall.recipes.diff("Llama-3.2-1B", "llama.gguf").raise_if_bad()
-    holdall.recipes.restore("llama.gguf", "back", "llama")
+    holdall.recipes.restore("llama.gguf", "back")
 """
 
 from __future__ import annotations
@@ -249,8 +249,8 @@ def convert(
 def restore(
     source: Source | File,
     folder: Folder,
-    recipe: Folder,
     *,
+    recipe: None | Folder = None,
     outtype: Literal["auto", "f32", "f16", "bf16"] = "auto",
     config: None | Folder = None,
     limits: Limits | None = None,
@@ -263,8 +263,8 @@ def restore(
     files of the tokenizer.
 
     Args:
-        recipe: The name of a recipe or the path of a TOML file. Several families of models have the same architecture in
-            GGUF, so that it must be chosen.
+        recipe: The name of a recipe or the path of a TOML file; by default the first one for the architecture of the file
+            that has a rule for every tensor.
         outtype: The type of all tensors; by default that of the matrices, or F32 for quantized ones.
         config: The path of the model's ``config.json``; by default one is made of the metadata.
 

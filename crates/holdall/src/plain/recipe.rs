@@ -2,7 +2,10 @@
 
 use super::{Plain, ToPlain};
 use crate::fields;
-use crate::recipe::{ConvertedTensor, Deviation, ModelConvertReport, ModelDiff, WorstBlock};
+use crate::recipe::{
+    ConvertedTensor, Deviation, FamilyNames, FamilyTensor, ModelConvertReport, ModelDiff,
+    WorstBlock,
+};
 
 impl ToPlain for ModelConvertReport {
     fn to_plain(&self) -> Plain<'_> {
@@ -44,5 +47,17 @@ impl ToPlain for WorstBlock {
             elements: (self.elements.start, self.elements.end),
             relative,
         )
+    }
+}
+
+impl ToPlain for FamilyNames {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => recipe, tensors, left_out)
+    }
+}
+
+impl ToPlain for FamilyTensor {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => name, shape, sources)
     }
 }

@@ -139,7 +139,7 @@ fn prepare(file: &File, options: &ModelRestore) -> Result<Prepared> {
     let (text, config) = match &options.config {
         Some(text) => (text.clone(), parsed(text, limits)?),
         None => {
-            let config = made(file, recipe, tokenizer.as_ref()).map_err(in_file)?;
+            let config = config_of(file, recipe, tokenizer.as_ref()).map_err(in_file)?;
             let message = "`config.json` has only what the metadata of the file has";
             warnings.push(Warning::new("recipe/config-made", message));
             (config.to_json(), config)
@@ -182,7 +182,11 @@ fn prepare(file: &File, options: &ModelRestore) -> Result<Prepared> {
 }
 
 /// Returns a configuration with what the metadata has.
-fn made(file: &File, recipe: &Recipe, tokenizer: Option<&RestoredTokenizer>) -> Result<Value> {
+pub(super) fn config_of(
+    file: &File,
+    recipe: &Recipe,
+    tokenizer: Option<&RestoredTokenizer>,
+) -> Result<Value> {
     let config = recipe.config(file.attributes())?;
     let Value::Map(mut pairs) = config else { return Ok(config) };
     for (key, number) in tokenizer.into_iter().flat_map(|tokenizer| &tokenizer.config) {
