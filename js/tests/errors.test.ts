@@ -203,7 +203,7 @@ test('names of an object in JavaScript are names like others', async () => {
     ['__proto__']: { dtype: 'U8', shape: [1], data_offsets: [0, 1] },
     constructor: { dtype: 'U8', shape: [1], data_offsets: [1, 2] },
   }
-  // JSON.stringify leaves out what is set by `__proto__:` above.
+  // JSON.stringify leaves out the member set by `__proto__:` above.
   const text = `{"__metadata__":{"__proto__":"a","constructor":"b"},"__proto__":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},` +
     `"constructor":${JSON.stringify(header.constructor)}}`
   const head = encode(text)
@@ -220,7 +220,7 @@ test('names of an object in JavaScript are names like others', async () => {
   await assert.rejects(async () => file.tensor('toString'), { code: 'file/no-tensor' })
 })
 
-test('what cannot be opened is told with what can be done', async () => {
+test('values that cannot be opened are refused with advice', async () => {
   const file = await open(join(root, 'examples/tiny.zt'))
   const wrong = (name: string) => assert.throws(() => file.tensor(name), (e: HoldallError) => {
     assert.deepEqual([e.code, e.source], ['file/no-tensor', file.name])

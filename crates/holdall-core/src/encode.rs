@@ -155,11 +155,11 @@ pub struct EncodeOptions {
     pub stated: Option<String>,
     /// The alignment of components in bytes: a power of two that is at least the format's own alignment.
     pub align: Option<u64>,
-    /// Who checks the plain values of a header against the standard keywords of their schema.
+    /// Selects the check of a header's plain values against the standard keywords of their schema.
     pub values: ValueCheck,
 }
 
-/// Who checks the plain values of a header against the standard keywords of their schema.
+/// Selects the check of a header's plain values against the standard keywords of their schema.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValueCheck {
@@ -176,7 +176,7 @@ impl EncodeOptions {
         EncodeOptions { version: None, stated: None, align: None, values: ValueCheck::Encoder }
     }
 
-    /// Has the caller check plain values.
+    /// Sets which side checks the plain values of a header: the encoder or the caller.
     pub fn with_values(mut self, values: ValueCheck) -> EncodeOptions {
         self.values = values;
         self
@@ -220,15 +220,15 @@ impl EncodeOptions {
         }
     }
 
-    /// Refuses a version, for a format without versions. `what` starts the message, and states that the format has
+    /// Refuses a version, for a format without versions. `message` starts the message, and states that the format has
     /// none.
     ///
     /// # Errors
     /// Returns `format/unknown-version` if a version was requested.
-    pub fn check_unversioned(&self, what: &str) -> Result<()> {
+    pub fn check_unversioned(&self, message: &str) -> Result<()> {
         let Some(version) = &self.version else { return Ok(()) };
         Err(UNKNOWN_VERSION
-            .broken(format!("{what}, but version `{version}` was requested"))
+            .broken(format!("{message}, but version `{version}` was requested"))
             .with_hint("omit the version: the format has no versions"))
     }
 }

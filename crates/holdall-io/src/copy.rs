@@ -19,9 +19,9 @@ const TOUCH_LEN: u64 = 64 << 10;
 pub enum CopyMode {
     /// Nothing: its decoded bytes are written.
     Nothing,
-    /// Its encoding, if it is compressed.
+    /// The component's encoding, if it is compressed.
     Encoding,
-    /// Its encoding and its digest.
+    /// The component's encoding and digest.
     All,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Copier<'a> {
             writer.compressed(usual);
             return self.decoded(writer, tensor, c);
         }
-        if c.turned_len() > 1 || (is_coded && keep == CopyMode::Nothing) {
+        if c.swap_unit_len() > 1 || (is_coded && keep == CopyMode::Nothing) {
             return self.decoded(writer, tensor, c);
         }
         if is_coded {
@@ -146,9 +146,9 @@ impl<'a> Copier<'a> {
         let is_remote = tensor.file().sources().read_hints().is_remote();
         // Digests of decoded bytes are computed by the decoder.
         let sums_decoded = c.encoding != Encoding::Raw
-            && c.digest
-                .as_ref()
-                .is_some_and(|digest| digest.algorithm().is_some_and(Algorithm::is_of_decoded));
+            && c.digest.as_ref().is_some_and(|digest| {
+                digest.algorithm().is_some_and(Algorithm::covers_decoded_bytes)
+            });
         match c.decoded_len {
             Some(len) if !is_remote && !sums_decoded && len <= SINGLE_FRAME_MAX => {
                 self.small(writer, tensor, c, len)

@@ -294,7 +294,7 @@ def test_addresses_and_links(tmp_path, served, zt, arrays):
     assert info.value.code == "http/private-host" and 'allow=["private-hosts"]' in info.value.hint and not asked
     with carton.open(f"{base}/s.carton", **web) as p:
         file = p.files["model/a.zt"]
-        assert file.place == "links" and file.urls == (f"{base}/{file.sha256}",)
+        assert file.location == "links" and file.urls == (f"{base}/{file.sha256}",)
         assert "only linked to" in p._repr_html_()
     with carton.open(folder / "s.carton", offline=True, **web) as p:
         with pytest.raises(holdall.NotFoundError) as info:

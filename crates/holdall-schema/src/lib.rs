@@ -80,7 +80,7 @@ pub use refs::{def_name, reference};
 pub use schema::{
     AdditionalMembers, Extent, Node, NodeId, Object, Presence, Property, Root, Schema,
 };
-pub use standard::says_more;
+pub use standard::has_value_constraints;
 #[cfg(not(feature = "validate"))]
 pub use unchecked::Checker;
 #[cfg(not(feature = "validate"))]

@@ -151,7 +151,7 @@ fn every_reference_leads_where_it_led() {
 }
 
 #[test]
-fn what_means_another_thing_is_an_error_with_draft_and_keyword() {
+fn keywords_with_a_changed_meaning_are_errors() {
     for (draft, schema, draft_name, keyword, place) in [
         (D4, json!({"properties": {"a": {"const": 1}}}), "draft 4", "`const`", "`/properties/a`"),
         (

@@ -107,7 +107,7 @@ pub(crate) fn padding(file: &File) -> Result<Answer, Error> {
     let Some(code) = code else { return Ok(Answer::NOTHING) };
     let starts = index.tensors().flat_map(|t| t.components().collect::<Vec<_>>());
     let starts = starts.filter(|c| c.stored.source == 0 && !c.stored.is_empty());
-    let bits = starts.fold(MOST_ALIGN, |all, c| all | c.stored.start);
+    let bits = starts.fold(MAX_ALIGN, |all, c| all | c.stored.start);
     let align = (1u64 << bits.trailing_zeros()).max(LEAST_ALIGN);
     let mut ranges = between(index);
     for gap in ranges.as_chunks_mut::<3>().0 {
@@ -125,7 +125,7 @@ pub(crate) fn padding(file: &File) -> Result<Answer, Error> {
 /// The smallest alignment of components, in bytes, up to the largest one that files are written
 /// with.
 const LEAST_ALIGN: u64 = 64;
-const MOST_ALIGN: u64 = 2 << 20;
+const MAX_ALIGN: u64 = 2 << 20;
 
 /// Returns the ranges of the first source that belong to no component: start, end, and the index
 /// of the next tensor.

@@ -28,7 +28,7 @@ pub(super) struct Special {
     strip_accents: Option<bool>,
     /// The number of tokens, if ids beyond it are left out.
     vocab_size: Option<u64>,
-    /// What was left out, as sentences.
+    /// Descriptions of omitted tokens and settings, as sentences.
     pub(super) omitted: Vec<String>,
 }
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeGuard, overload
 
 from ._arrow import Arrow, polars
-from ._blob import Chosen, chosen, place
+from ._blob import Chosen, chosen, position
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +79,7 @@ class Columns(Sequence[Any]):
         from ._pandas import frame
 
         made = frame(whole(self._of), self._of, self._paths)
-        places = getattr(self._of, "places", None)
+        places = getattr(self._of, "positions", None)
         return made if places is None else made.set_index(places)
 
     def to_polars(self) -> pl.DataFrame:
@@ -116,7 +116,7 @@ class Columns(Sequence[Any]):
         if chosen(key, len(self), "records") is not None:
             some: Selection = self._of[key]  # type: ignore[assignment]
             return Columns(some, self._paths)
-        at = place(range(len(self)), key, "records", None)
+        at = position(range(len(self)), key, "records", None)
         one: Records | Selection = self._of[at : at + 1]
         return next(iter(Columns(one, self._paths)))
 

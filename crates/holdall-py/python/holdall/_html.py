@@ -153,7 +153,7 @@ def description(of: Description) -> str:
 
 def _positions(of: Records | Selection, count: int) -> list[int] | None:
     """Returns the positions of the first records of a selection."""
-    places = getattr(of, "places", None)
+    places = getattr(of, "positions", None)
     return None if places is None else places[:count].tolist()
 
 
@@ -301,7 +301,7 @@ def card(package: Package) -> str:
     for f in files[:MOST]:
         width = round(100 * (f.nbytes or 0) / widest)
         bar = f'<div style="background:#4a90d9;height:.7em;width:{width}px"></div>'
-        where = {"links": "only linked to"}.get(f.place, "")
+        where = {"links": "only linked to"}.get(f.location, "")
         rows.append(_row(text(f.path), "?" if f.nbytes is None else size(f.nbytes), bar, where))
     more = f"<p>and {len(files) - MOST} more files</p>" if len(files) > MOST else ""
     return (

@@ -129,7 +129,7 @@ class Types:
         return True
 
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of a record; it has no fields if no member has a fixed size."""
+        """Returns the dtype of a record; it has no fields if no member has a fixed size."""
         form = self.form(self.root)
         dtype = None if form is None else _whole(form)
         if dtype is None:
@@ -324,10 +324,10 @@ def named(dtype: np.dtype[Any], schema: Any) -> np.dtype[Any]:
 
 
 class Restored(NamedTuple):
-    """How a tensor's numbers become NumPy strings, bytes or times."""
+    """The conversion of a tensor's numbers to NumPy strings, bytes or times."""
 
     dtype: np.dtype[Any]
-    #: Its shape in NumPy: without the dimension of the characters.
+    #: The shape in NumPy: without the dimension of the characters.
     shape: tuple[int, ...]
     #: The number of stored numbers per element.
     per_element: int

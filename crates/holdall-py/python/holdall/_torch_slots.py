@@ -33,7 +33,7 @@ class Lease:
 
     def __init__(self, memory: Any, start: int, slot: int, nbytes: int, is_receiver: bool) -> None:
         self.memory, self.slot, self.nbytes, self.is_receiver = memory, slot, nbytes, is_receiver
-        #: Its address.
+        #: The address of the memory.
         self.start = start + HEAD + slot * nbytes
         self.is_sent = False
 

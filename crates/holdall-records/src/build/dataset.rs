@@ -10,7 +10,7 @@ use crate::rules::OTHER_KIND;
 use crate::{HEAP, RECORDS, Record, Records, open};
 #[cfg(feature = "arrow")]
 use holdall_core::TensorSpec;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::layout::records::SIZE;
 use holdall_core::{DType, Error, Result};
 use holdall_io::Work;
@@ -214,7 +214,7 @@ impl DatasetWriter {
         if !is_known {
             let kind = open::schema_of(records.tensor(), &self.limits)?;
             if kind != self.kind {
-                let name = records.tensor().name().shown();
+                let name = records.tensor().name().escaped();
                 let message = format!("the records of `{name}` have another kind");
                 return Err(self.in_context(OTHER_KIND.broken(message)));
             }

@@ -4,7 +4,7 @@
 mod draft;
 mod printed;
 
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::refs::{children, children_mut, decode_name, pointer_of, reference};
 use draft::Draft;
 use printed::Names;
@@ -183,7 +183,7 @@ fn join_definitions(root: &mut Map<String, Value>, joined: &Joined) {
 #[cold]
 fn placed(e: crate::Error, root: &Value, node: &Value) -> crate::Error {
     match pointer_of(root, node) {
-        Some(at) if !at.is_empty() => e.within(format!("`{}`", at.shown())),
+        Some(at) if !at.is_empty() => e.within(format!("`{}`", at.escaped())),
         _ => e.within("the root"),
     }
 }

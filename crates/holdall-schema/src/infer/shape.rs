@@ -12,7 +12,7 @@ use holdall_json::{Reader, Token};
 use std::collections::BTreeSet;
 
 /// An object with more members than this is treated as one whose keys are data.
-pub(super) const MOST_MEMBERS: usize = 1000;
+pub(super) const MAX_MEMBERS: usize = 1000;
 
 /// The values seen at one path.
 #[derive(Debug, Default)]
@@ -264,7 +264,7 @@ impl See<'_> {
             }
             let index = match shape.indices.get(&key) {
                 Some(index) => *index,
-                None if shape.members.len() > MOST_MEMBERS => {
+                None if shape.members.len() > MAX_MEMBERS => {
                     reader.skip()?;
                     continue;
                 }

@@ -1,6 +1,6 @@
 //! Writes the schema for the values that were seen.
 
-use super::shape::{MOST_MEMBERS, Seen, Shape};
+use super::shape::{MAX_MEMBERS, Seen, Shape};
 use super::{InferOptions, MIXED, Width};
 use crate::error::{Error, Result};
 use crate::path::{Path, Segment};
@@ -137,7 +137,7 @@ impl Write<'_> {
     }
 
     fn object(&self, shape: &Shape, path: &Path) -> Result<Value> {
-        if shape.members.is_empty() || shape.members.len() > MOST_MEMBERS {
+        if shape.members.is_empty() || shape.members.len() > MAX_MEMBERS {
             return Ok(
                 json!({"type": "object", "additionalProperties": true, "TypeDef:Record": true}),
             );
