@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { HoldallError, formats, fromBytes, open, toBytes, type Limits } from 'holdall'
 import { Core, encode } from '../dist/core.js'
-import { RULES, knowsRemedy, spelled } from '../dist/errors.js'
+import { RULES, knowsRemedy, remedyText } from '../dist/errors.js'
 import { NAMES } from '../dist/limits.js'
 import { corpus, read, root, safetensors } from './corpus.js'
 
@@ -118,7 +118,7 @@ test('remedies that name a limit are accepted as they are printed', async () => 
   const path = accepted('safetensors/st_fp8.safetensors')
   for (const limit of NAMES) {
     for (const remedy of [{ do: 'raise_limit', limit }, { do: 'raise_limit', limit, atLeast: 20 }]) {
-      const limits = suggested(spelled(remedy)!)
+      const limits = suggested(remedyText(remedy)!)
       assert.deepEqual(Object.keys(limits), [limit])
       await open(read(path), { limits }).then((file) => file.close(), (e: HoldallError) => assert.equal(e.kind, 'limit', `${e}`))
     }

@@ -31,7 +31,7 @@ pub fn declared(text: &str) -> Result<ValueSpec> {
     };
     let Some((name, rest)) = text.rsplit_once(':').filter(|(name, _)| !name.trim().is_empty())
     else {
-        return Err(broken("there is no name with `:` after it".to_owned()));
+        return Err(broken("expected a name followed by `:`".to_owned()));
     };
     let rest = rest.trim();
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());

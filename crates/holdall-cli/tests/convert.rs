@@ -331,7 +331,7 @@ fn invalid_targets_are_refused_before_reading() {
         for more in [&["-f"][..], &["-n"], &["--no-sync"]] {
             let args = |out| [&["convert", source, out, "--to", "ztensor"], more].concat();
             refused(&args("dir.zt"), 3, "io/failed", "a folder, not a file");
-            refused(&args("./x/"), 3, "io/failed", "names a folder, and it does not exist");
+            refused(&args("./x/"), 3, "io/failed", "names a folder, which does not exist");
             refused(&args("no/x.zt"), 3, "io/failed", "the folder `no` does not exist");
             refused(&args("m.zt/"), 3, "io/failed", "creating: ");
             refused(&args("m.zt/x.zt"), 3, "io/failed", "`m.zt` is a file, not a folder");

@@ -115,7 +115,7 @@ impl OpenOptions {
     /// Returns an error: this build does not support PyTorch checkpoints.
     fn open_checkpoint(&self, folder: &Folder) -> Result<File> {
         Err(NO_MODEL
-            .broken("this build reads no checkpoints of PyTorch")
+            .broken("this build does not read PyTorch checkpoints")
             .in_source(folder.display_name()))
     }
 }

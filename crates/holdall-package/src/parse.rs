@@ -355,7 +355,7 @@ fn tolerance(test: &Fields<'_>, warnings: &mut Warnings) -> Tolerance {
         if number.is_finite() && number >= 0.0 {
             *to = number;
         } else {
-            warnings.ignored(&fields, key, "a number from 0 on");
+            warnings.ignored(&fields, key, "a non-negative number");
         }
     }
     match fields.table.get("equal_nan") {

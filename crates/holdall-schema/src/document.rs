@@ -2,7 +2,7 @@
 
 use crate::code::{Lang, code};
 use crate::error::{Error, Escape as _, Result};
-use crate::forms::normal;
+use crate::forms::normalize;
 use crate::limits::SchemaLimits;
 use crate::order::OrderedJson;
 use crate::path::{Path, Segment};
@@ -71,7 +71,7 @@ impl Document {
     ) -> Result<Document> {
         let name = name.into();
         let text = json.to_string();
-        let json = normal(json).map_err(|e| e.in_source(&name))?;
+        let json = normalize(json).map_err(|e| e.in_source(&name))?;
         let schema = compile(&json, reading, limits).map_err(|e| e.in_source(&name))?;
         Ok(Document { name, text, json, schema, vocabulary: Vocabulary::default() })
     }

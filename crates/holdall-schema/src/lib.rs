@@ -61,7 +61,7 @@ pub use evolve::{
     resolve_tensor,
 };
 pub use extent::Symbols;
-pub use forms::normal;
+pub use forms::normalize;
 pub use holdall_error as error;
 pub use holdall_error::{Error, Result, Rule};
 pub use infer::{InferOptions, Inference, Width};

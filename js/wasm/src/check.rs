@@ -14,7 +14,7 @@ use holdall_core::layout::sparse::{Coo, Csr, Tiles};
 use holdall_core::{Error, Index, Layout, Limits, Role, TensorInfo};
 use holdall_json::parse;
 use holdall_schema::record::rules::{JSON, TOO_LARGE, UTF8};
-use holdall_schema::{Content, Entry, Schema, SchemaLimits, normal};
+use holdall_schema::{Content, Entry, Schema, SchemaLimits, normalize};
 
 /// Checks how the components of a tensor fit together. The answer is one byte if there is no
 /// check for its layout.
@@ -48,7 +48,7 @@ pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<An
 
 fn blob(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
     let limits_of_schemas = limits.schema_limits();
-    let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normal)?;
+    let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normalize)?;
     let runs = BlobLayout::new(info, &Schema::compile(&json, &limits_of_schemas)?)?;
     let get = get(info, held);
     let entries = get(&Role::Entries)?;

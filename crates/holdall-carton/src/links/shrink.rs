@@ -250,11 +250,11 @@ fn check(policy: &Policy, text: &str) -> Result<()> {
     let url = Url::parse(text)?;
     policy.check(&url)?;
     if url.has_credentials() {
-        let e = ADDRESS.broken("it contains a user name or a password, which everybody could read");
+        let e = ADDRESS.broken("the address contains a user name or password, which every reader of the package would see");
         return Err(e);
     }
     if text.contains('{') || text.contains('}') {
-        return Err(ADDRESS.broken("it contains braces"));
+        return Err(ADDRESS.broken("the address contains braces"));
     }
     Ok(())
 }

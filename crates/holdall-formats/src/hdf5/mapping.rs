@@ -175,7 +175,7 @@ fn selection(cursor: &mut Cursor<'_>) -> Option<Result<Selection>> {
             Some(Ok(Selection::Blocks(blocks)))
         }
         1 => refused("it has a selection of points".to_owned()),
-        _ => refused(format!("it has a selection of the unknown type {class}")),
+        _ => refused(format!("unknown selection type {class}")),
     }
 }
 
@@ -183,8 +183,7 @@ impl Selection {
     /// Returns the runs of elements in a dataset of this shape, in row-major order: the index of the first, and the
     /// number. No element is in two of them.
     fn runs(&self, shape: &[u64]) -> Result<Vec<(u64, u64)>> {
-        let outside =
-            || LAYOUT.broken(format!("it has a selection that is outside of the shape {shape:?}"));
+        let outside = || LAYOUT.broken(format!("a selection is outside the shape {shape:?}"));
         let mut out: Vec<(u64, u64)> = Vec::new();
         match self {
             Selection::Nothing => {}
@@ -238,7 +237,7 @@ impl Selection {
         }
         let next = out.iter().skip(1);
         if out.iter().zip(next).any(|((at, len), (next, _))| at.saturating_add(*len) > *next) {
-            return Err(LAYOUT.broken("it has a selection with the same element twice"));
+            return Err(LAYOUT.broken("a selection contains an element twice"));
         }
         Ok(out)
     }
@@ -283,7 +282,7 @@ fn boxes(shape: &[u64], each: &[Vec<(u64, u64)>], out: &mut Vec<(u64, u64)>) -> 
 }
 
 fn too_many() -> holdall_core::error::Error {
-    LAYOUT.broken(format!("it has a selection of more than {MAX_RUNS} runs of elements"))
+    LAYOUT.broken(format!("a selection has more than {MAX_RUNS} runs of elements"))
 }
 
 impl Mapping {

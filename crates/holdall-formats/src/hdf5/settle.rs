@@ -97,9 +97,7 @@ impl Settling<'_, '_> {
             }
             Ok((_, Data::Virtual(layout))) => {
                 if above.len() >= NESTED || above.contains(&number) {
-                    return Err(LOOP
-                        .broken("it is a virtual dataset that is made of itself")
-                        .into());
+                    return Err(LOOP.broken("the virtual dataset refers to itself").into());
                 }
                 above.push(number);
                 let found = self.assembled(dataset, layout, above);

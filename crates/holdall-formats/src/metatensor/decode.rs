@@ -12,7 +12,7 @@ use holdall_core::limits::Limits;
 use holdall_core::model::{Index, IndexBuilder, Value};
 use holdall_core::window::{Stop, Window};
 use holdall_json::{Reader, parse_at, write_string};
-use holdall_schema::{Root, Schema, Symbols, normal};
+use holdall_schema::{Root, Schema, Symbols, normalize};
 use serde_json::Value as Json;
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ pub(super) fn decode_header(
     let metadata = Metadata::read(&header, limits)?;
     let text = header.text_of(&header.schema).as_bytes();
     let json = parse_at(text, header.schema.start, limits.depth)?;
-    let json = normal(json).map_err(|e| e.at(header.schema.clone()))?;
+    let json = normalize(json).map_err(|e| e.at(header.schema.clone()))?;
     let schema = Schema::compile(&json, &limits.schema_limits());
     let schema = schema.map_err(|e| e.at(header.schema.clone()))?;
     let file = File { header, json, source_len, limits };

@@ -10,7 +10,7 @@ use holdall_core::error::{Error, Escape as _, Remedy, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{DType, Layout, Role, element_count, stored_size};
 use holdall_json::parse;
-use holdall_schema::{Node, Root, Schema, SchemaLimits, normal};
+use holdall_schema::{Node, Root, Schema, SchemaLimits, normalize};
 
 /// Checks that a tensor can be written.
 pub(super) fn check_tensor(tensor: &TensorSpec) -> Result<()> {
@@ -106,7 +106,7 @@ fn records(tensor: &TensorSpec) -> Result<()> {
     let limits = limits_of_schemas();
     let count = count_of(tensor)?;
     let kind = parse(kind_of(tensor)?.as_bytes(), limits.depth);
-    let kind = kind.and_then(normal).map_err(kind_error)?;
+    let kind = kind.and_then(normalize).map_err(kind_error)?;
     let schema = Schema::compile_record(&kind, &limits).map_err(kind_error)?;
     let Some(ty) = schema.record() else {
         return Err(KIND.broken("its kind is not the schema of a record"));
@@ -134,7 +134,7 @@ fn blob(tensor: &TensorSpec) -> Result<()> {
     let count = count_of(tensor)?;
     let limits = limits_of_schemas();
     let kind = parse(kind_of(tensor)?.as_bytes(), limits.depth);
-    let kind = kind.and_then(normal).map_err(kind_error)?;
+    let kind = kind.and_then(normalize).map_err(kind_error)?;
     let schema = Schema::compile(&kind, &limits).map_err(kind_error)?;
     let node = match schema.root() {
         Root::References(root) => Some(schema.node(root)),

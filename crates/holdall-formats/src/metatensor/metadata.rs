@@ -9,7 +9,7 @@ use holdall_core::limits::Limits;
 use holdall_core::model::attributes::LOSSLESS;
 use holdall_core::model::{Attributes, Value};
 use holdall_json::{DUPLICATE_KEY, Reader, duplicate, parse, write_string};
-use holdall_schema::{Schema, SchemaLimits, normal};
+use holdall_schema::{Schema, SchemaLimits, normalize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
@@ -188,7 +188,7 @@ impl<'a> Parts<'a> {
         let schema = match text(SCHEMA_ATTRIBUTE)? {
             None => None,
             Some(text) => {
-                let parsed = parse(text.as_bytes(), limits.depth).and_then(normal);
+                let parsed = parse(text.as_bytes(), limits.depth).and_then(normalize);
                 let parsed = parsed.map_err(|e| blame(SCHEMA_ATTRIBUTE, e))?;
                 Schema::compile(&parsed, limits).map_err(|e| blame(SCHEMA_ATTRIBUTE, e))?;
                 Some((parsed, text))

@@ -3,7 +3,7 @@
 use super::client::{broken, failure};
 use super::header::date;
 use super::rules::{ANSWER, ENCODING, SLOW, STATUS};
-use super::socket::Door;
+use super::socket::BodySocket;
 use super::{ContentRange, FailedTry, Service, Timeouts, Url, retry_after};
 use crate::http::retry::Retry;
 use holdall_core::error::Escape as _;
@@ -230,7 +230,7 @@ impl fmt::Display for Validator {
 pub struct Body {
     from: ureq::BodyReader<'static>,
     /// Direct access to the socket that bypasses the library. Only while the length is known and bytes are missing.
-    door: Option<Door>,
+    door: Option<BodySocket>,
     len: u64,
     /// Whether bytes were read directly from the socket; all later ones are then, too.
     is_past: bool,
@@ -247,7 +247,7 @@ const LONG: usize = 64 << 10;
 impl Body {
     pub(super) fn new(
         body: ureq::Body,
-        door: Option<Door>,
+        door: Option<BodySocket>,
         lasts: bool,
         timeouts: Timeouts,
     ) -> Body {
@@ -295,7 +295,7 @@ impl Body {
         let Some(door) = &self.door else {
             return if self.is_past { Ok(0) } else { self.from.read(out) };
         };
-        if !self.is_past && (most < LONG || door.is_shut()) {
+        if !self.is_past && (most < LONG || door.has_buffered_bytes()) {
             return self.from.read(out);
         }
         self.is_past = true;

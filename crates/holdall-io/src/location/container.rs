@@ -273,5 +273,5 @@ impl Container {
 #[cfg(not(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5")))]
 #[cold]
 fn too_deep(_: usize) -> Error {
-    holdall_formats::shards::NO_MODEL.broken("this build reads no files in archives")
+    holdall_formats::shards::NO_MODEL.broken("this build does not read files in archives")
 }

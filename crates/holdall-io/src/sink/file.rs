@@ -388,7 +388,7 @@ fn target_path(named: &Path, overwrite: bool) -> Result<PathBuf> {
         }
         Ok(_) if !overwrite => Err(exists(named)),
         Err(missing) if missing.kind() == ErrorKind::NotFound && names_a_folder(named) => refused(
-            IO.broken("this names a folder, and it does not exist")
+            IO.broken("the path names a folder, which does not exist")
                 .with_hint("create the folder first, and name a file in it")
                 .with_cause(missing),
         ),

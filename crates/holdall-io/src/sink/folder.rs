@@ -104,7 +104,8 @@ impl FolderSink {
             Ok(_) if !overwrite => Err(exists(target, exists_rule)),
             Ok(meta) if meta.is_dir() => Ok(()),
             Ok(_) => {
-                let e = exists_rule.broken("this is a file, and a folder does not replace it");
+                let e =
+                    exists_rule.broken("the target is a file, which is not replaced by a folder");
                 let e = e.with_hint("choose another path, or remove the file first");
                 Err(e.in_source(target.display()))
             }
@@ -114,7 +115,7 @@ impl FolderSink {
 
 #[cold]
 fn exists(target: &Path, exists_rule: &'static Rule) -> Error {
-    exists_rule.broken("this exists already").in_source(target.display())
+    exists_rule.broken("the target exists already").in_source(target.display())
 }
 
 #[cold]

@@ -267,7 +267,7 @@ impl Parser<'_> {
         let start = self.reader.offset();
         let number = self.reader.number()?;
         number.text.parse().map_err(|_| {
-            ID.broken(format!("the id {} is not a whole number from 0 on", number.text.escaped()))
+            ID.broken(format!("the id {} is not a non-negative integer", number.text.escaped()))
                 .at(start..self.reader.offset())
         })
     }

@@ -297,7 +297,7 @@ pub(super) fn decoder_tokens(decoder: &Value) -> Result<Vec<AddedToken>> {
 
 /// Returns the error for an id that is not a whole number.
 pub(super) fn not_an_id(of: &str) -> Error {
-    ID.broken(format!("the id of `{}` is no whole number from 0 on", of.escaped()))
+    ID.broken(format!("the id of `{}` is not a non-negative integer", of.escaped()))
 }
 
 fn twice(text: &str) -> Error {

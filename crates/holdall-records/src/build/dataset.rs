@@ -14,7 +14,9 @@ use holdall_core::error::Escape as _;
 use holdall_core::layout::records::SIZE;
 use holdall_core::{DType, Error, Result};
 use holdall_io::Work;
-use holdall_schema::{Document, Encoder, Extent, Schema, SchemaLimits, TypeId, Vocabulary, normal};
+use holdall_schema::{
+    Document, Encoder, Extent, Schema, SchemaLimits, TypeId, Vocabulary, normalize,
+};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::Read;
@@ -62,7 +64,7 @@ impl DatasetWriter {
         limits: &SchemaLimits,
         work: &Work,
     ) -> Result<DatasetWriter> {
-        let kind = normal(kind.clone())?;
+        let kind = normalize(kind.clone())?;
         let schema = Schema::compile_record(&kind, limits)?;
         let Some(ty) = schema.record() else {
             return Err(SIZE.broken("the schema is not that of a record"));

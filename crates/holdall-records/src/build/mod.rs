@@ -41,7 +41,7 @@ use holdall_io::{Work, WriteOptions, Writer};
 use holdall_json::parse;
 use holdall_schema::{
     Content, Document, KIND_ATTRIBUTE, Node, Path, Root, SCHEMA_ATTRIBUTE, Schema, SchemaLimits,
-    Segment, normal, record_kind, record_text,
+    Segment, normalize, record_kind, record_text,
 };
 pub(crate) use merge::{Merge, check_block};
 use pending::{PendingWriter, PendingWriters};
@@ -180,7 +180,7 @@ impl Build {
     }
 
     pub(crate) fn with_text(mut self, text: &str) -> Result<Build> {
-        let json = parse(text.as_bytes(), self.limits.depth).and_then(normal)?;
+        let json = parse(text.as_bytes(), self.limits.depth).and_then(normalize)?;
         let compiled = Schema::compile(&json, &self.limits)?;
         self.options.attributes.set(SCHEMA_ATTRIBUTE, Attribute::Text(text.to_owned()));
         self.encoder.check_attributes(&self.options.attributes)?;
@@ -220,7 +220,7 @@ impl Build {
     /// Returns an error of the `schema/…` rules if the schema is invalid, or an unsupported error if the format has no
     /// datasets.
     pub fn dataset_with_kind(&self, name: &str, kind: &Value) -> Result<DatasetWriter> {
-        let kind = normal(kind.clone())?;
+        let kind = normalize(kind.clone())?;
         self.check_format(name, RECORDS, &kind)?;
         DatasetWriter::new(name, &kind, &self.folder, &self.limits, &self.options.work)
             .map(|dataset| dataset.with_pending(self.pending.register(name)))

@@ -266,7 +266,7 @@ fn decide(
         let own = info.attributes().get(KIND_ATTRIBUTE).and_then(Value::as_text);
         let own = own.and_then(|text| parse(text.as_bytes(), limits.depth).ok());
         let is_same = own.is_some_and(|own| {
-            let renormal = holdall_schema::normal(own).ok();
+            let renormal = holdall_schema::normalize(own).ok();
             renormal.is_some_and(|own| own == job.to.json)
         });
         if is_same && job.renames.is_empty() && job.converters.is_empty() {
