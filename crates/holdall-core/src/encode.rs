@@ -1,10 +1,10 @@
 //! The write side, append-only and without I/O: an encoder decides where bytes go, and the caller writes them.
 //!
 //! A writer calls [`Encode::begin`] and appends the bytes that it returns. Then, for each component, it calls
-//! [`Encode::before`] and appends the bytes, calls [`Encode::next_offset`] and appends zeros up to that offset, appends
+//! [`Encode::preceding_bytes`] and appends the bytes, calls [`Encode::next_offset`] and appends zeros up to that offset, appends
 //! the stored bytes, and calls [`Encode::component_written`]. At the end it calls [`Encode::finish`] and appends the
 //! bytes. The bytes of components do not pass through the encoder, except for components that the encoder
-//! [states](Encode::states) in its header: these are passed to [`Encode::state`].
+//! [states](Encode::stores_in_header) in its header: these are passed to [`Encode::add_header_values`].
 
 use crate::error::{Result, Rule};
 use crate::model::{
@@ -336,7 +336,12 @@ pub trait Encode: Send {
     ///
     /// # Errors
     /// Returns the errors of [`Encode::next_offset`].
-    fn before(&mut self, _end: u64, _tensor: &TensorSpec, _component: usize) -> Result<Bytes> {
+    fn preceding_bytes(
+        &mut self,
+        _end: u64,
+        _tensor: &TensorSpec,
+        _component: usize,
+    ) -> Result<Bytes> {
         Ok(Bytes::new())
     }
 
@@ -360,17 +365,22 @@ pub trait Encode: Send {
     ) -> Result<()>;
 
     /// Returns `true` if the file states this component's values in its header, and stores no bytes of it. Such a
-    /// component is passed to [`Encode::state`] in its turn, and shares its bytes with no other.
-    fn states(&self, _tensor: &TensorSpec, _component: usize) -> bool {
+    /// component is passed to [`Encode::add_header_values`] in its turn, and shares its bytes with no other.
+    fn stores_in_header(&self, _tensor: &TensorSpec, _component: usize) -> bool {
         false
     }
 
-    /// Adds all decoded bytes of a component that is [stated](Encode::states).
+    /// Adds all decoded bytes of a component that is [stored in the header](Encode::stores_in_header).
     ///
     /// # Errors
     /// Returns the errors of [`Encode::component_written`], and an error of kind `Unsupported` if there are more bytes
     /// than a file can state.
-    fn state(&mut self, _tensor: &TensorSpec, _component: usize, _bytes: &[u8]) -> Result<()> {
+    fn add_header_values(
+        &mut self,
+        _tensor: &TensorSpec,
+        _component: usize,
+        _bytes: &[u8],
+    ) -> Result<()> {
         Ok(())
     }
 

@@ -274,14 +274,14 @@ fn sparse_tensors_of_0_1_state_their_indices() {
     let mut encoder = encoder(&version("0.1")).unwrap();
     let mut out = encoder.begin(&Attributes::new(), &[]).unwrap().to_vec();
     let numbers = |all: &[u64]| all.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
-    let short = encoder.state(&coo, 0, &[0; 8]).unwrap_err();
+    let short = encoder.add_header_values(&coo, 0, &[0; 8]).unwrap_err();
     assert_eq!(short.code(), "ztensor/declared");
     for (tensor, lists) in
         [(&coo, [vec![8, 299], vec![], vec![]]), (&csr, [vec![], vec![1, 3], vec![0, 1, 1, 2]])]
     {
         for (at, c) in tensor.components.iter().enumerate() {
-            if encoder.states(tensor, at) {
-                encoder.state(tensor, at, &numbers(&lists[at])).unwrap();
+            if encoder.stores_in_header(tensor, at) {
+                encoder.add_header_values(tensor, at, &numbers(&lists[at])).unwrap();
                 continue;
             }
             let start = encoder.next_offset(out.len() as u64, tensor, at).unwrap();
@@ -732,8 +732,8 @@ fn a_sparse_tensor_without_dimensions_fits_every_version() {
                 let range = start..out.len() as u64;
                 let stored = Stored { range, encoding, digest: None };
                 encoder.component_written(&tensor, 0, stored).unwrap();
-                assert!(encoder.states(&tensor, 1));
-                encoder.state(&tensor, 1, &[]).unwrap();
+                assert!(encoder.stores_in_header(&tensor, 1));
+                encoder.add_header_values(&tensor, 1, &[]).unwrap();
                 let tail = encoder.finish(out.len() as u64).unwrap();
                 out.extend_from_slice(&tail);
                 let index = decode(out).unwrap();

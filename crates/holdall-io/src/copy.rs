@@ -53,7 +53,7 @@ impl<'a> Copier<'a> {
             writer.as_is(AsIs { encoding: c.encoding, stored_len: c.stored_len(), digest })
         };
         // The target writes the bytes in its own syntax, or in another encoding.
-        let is_other = writer.states() || !writer.can_encode(c.encoding);
+        let is_other = writer.stores_in_header() || !writer.can_encode(c.encoding);
         let keep = if is_other { CopyMode::Nothing } else { keep };
         if is_coded && keep == CopyMode::Encoding && !writer.takes_frames() {
             let usual = writer.usual(c.encoding);

@@ -210,7 +210,7 @@ pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> 
     let mut seen: HashMap<Content, Vec<(usize, usize)>> = HashMap::new();
     for at in 0..items.len() {
         for c in 0..items[at].feeds.len() {
-            if encoder.states(&items[at].spec, c) {
+            if encoder.stores_in_header(&items[at].spec, c) {
                 continue;
             }
             // An empty component shares its bytes with every other one. That is recorded only if it takes no extra

@@ -115,9 +115,14 @@ impl Encode for Dropping {
         let declared: Vec<TensorSpec> = kept.map(|spec| self.without_lost(spec)).collect();
         self.0.begin(&attributes, &declared)
     }
-    fn before(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<Bytes> {
+    fn preceding_bytes(
+        &mut self,
+        end: u64,
+        tensor: &TensorSpec,
+        component: usize,
+    ) -> Result<Bytes> {
         match self.part(tensor, component) {
-            Some((spec, at)) => self.0.before(end, &spec, at),
+            Some((spec, at)) => self.0.preceding_bytes(end, &spec, at),
             None => Ok(Bytes::new()),
         }
     }
@@ -147,11 +152,16 @@ impl Encode for Dropping {
         }
         self.0.component_written(&spec, at, stored)
     }
-    fn states(&self, tensor: &TensorSpec, component: usize) -> bool {
-        self.0.states(tensor, component)
+    fn stores_in_header(&self, tensor: &TensorSpec, component: usize) -> bool {
+        self.0.stores_in_header(tensor, component)
     }
-    fn state(&mut self, tensor: &TensorSpec, component: usize, bytes: &[u8]) -> Result<()> {
-        self.0.state(tensor, component, bytes)
+    fn add_header_values(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        bytes: &[u8],
+    ) -> Result<()> {
+        self.0.add_header_values(tensor, component, bytes)
     }
     fn finish(&mut self, end: u64) -> Result<Bytes> {
         self.0.finish(end)

@@ -87,7 +87,12 @@ impl Encode for Encoder {
         Ok(Bytes::new())
     }
 
-    fn before(&mut self, end: u64, tensor: &TensorSpec, _component: usize) -> Result<Bytes> {
+    fn preceding_bytes(
+        &mut self,
+        end: u64,
+        tensor: &TensorSpec,
+        _component: usize,
+    ) -> Result<Bytes> {
         let array = array(tensor).map_err(|e| e.in_tensor(&tensor.name))?;
         if !self.names.insert(tensor.name.clone()) {
             let e = DECLARED.broken("two tensors have this name");

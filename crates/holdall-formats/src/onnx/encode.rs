@@ -130,7 +130,12 @@ impl Encode for Encoder {
         Ok(Bytes::new())
     }
 
-    fn before(&mut self, _end: u64, tensor: &TensorSpec, _component: usize) -> Result<Bytes> {
+    fn preceding_bytes(
+        &mut self,
+        _end: u64,
+        tensor: &TensorSpec,
+        _component: usize,
+    ) -> Result<Bytes> {
         let slot = self.graph.slot(&tensor.name).map(|(at, _)| at);
         match self.heads.next() {
             Some((at, head)) if Some(at) == slot => {

@@ -100,7 +100,12 @@ impl Encode for Encoder {
         Ok(Bytes::new())
     }
 
-    fn before(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<Bytes> {
+    fn preceding_bytes(
+        &mut self,
+        end: u64,
+        tensor: &TensorSpec,
+        component: usize,
+    ) -> Result<Bytes> {
         let mut out = self.owed();
         let len = tensor.components.get(component).map_or(0, |c| c.decoded_len);
         let name = format!("{TOP}data/{}", self.storages.len());

@@ -126,7 +126,7 @@ impl Encode for Encoder {
         }
     }
 
-    fn states(&self, tensor: &TensorSpec, component: usize) -> bool {
+    fn stores_in_header(&self, tensor: &TensorSpec, component: usize) -> bool {
         self.version == Version::V0_1
             && tensor
                 .components
@@ -134,7 +134,12 @@ impl Encode for Encoder {
                 .is_some_and(|c| is_index_role(&tensor.layout, c.role.as_str()))
     }
 
-    fn state(&mut self, tensor: &TensorSpec, component: usize, bytes: &[u8]) -> Result<()> {
+    fn add_header_values(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        bytes: &[u8],
+    ) -> Result<()> {
         self.check_turn(tensor, component)?;
         let expected = tensor.components.get(component).map_or(0, |c| c.decoded_len);
         if u64::try_from(bytes.len()) != Ok(expected) {

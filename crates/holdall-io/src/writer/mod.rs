@@ -197,7 +197,7 @@ impl<S: Sink> Writer<S> {
         let mut total = head.len() as u64;
         for tensor in declared {
             for (at, c) in tensor.components.iter().enumerate() {
-                if c.shares.is_none() && !self.encoder.states(tensor, at) {
+                if c.shares.is_none() && !self.encoder.stores_in_header(tensor, at) {
                     total = total.saturating_add(c.decoded_len);
                 }
             }
@@ -268,7 +268,7 @@ impl<S: Sink> Writer<S> {
                 continue;
             }
             let to = match self.options.encoding {
-                _ if self.encoder.states(&tensor, component) => To::Words(Vec::new()),
+                _ if self.encoder.stores_in_header(&tensor, component) => To::Words(Vec::new()),
                 Encoding::Raw => self.straight(&tensor, component)?,
                 encoding => {
                     let usual = self.usual(encoding);
@@ -320,7 +320,7 @@ impl<S: Sink> Writer<S> {
 
     fn next_offset(&mut self, tensor: &TensorSpec, component: usize) -> Result<u64> {
         static ZEROS: [u8; 4096] = [0; 4096];
-        let before = self.encoder.before(self.sink.len(), tensor, component)?;
+        let before = self.encoder.preceding_bytes(self.sink.len(), tensor, component)?;
         if !before.is_empty() {
             self.sink.append(&before)?;
         }
@@ -347,7 +347,7 @@ impl<S: Sink> Writer<S> {
     }
 
     /// Returns `true` if the next bytes are written in the file's own syntax, and so must be decoded.
-    pub(crate) fn states(&self) -> bool {
+    pub(crate) fn stores_in_header(&self) -> bool {
         matches!(&self.current, Some(Current { to: To::Words(_), .. }))
     }
 
@@ -534,7 +534,7 @@ impl<S: Sink> Writer<S> {
             }
             To::Words(bytes) => {
                 self.drain(0)?;
-                self.encoder.state(&tensor, component, &bytes)
+                self.encoder.add_header_values(&tensor, component, &bytes)
             }
             // An empty component is one empty frame. All others were compressed when their last frame was full.
             To::Frames { compression, buffers, first: true, hasher, .. } => {

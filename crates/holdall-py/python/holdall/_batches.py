@@ -355,7 +355,7 @@ class Batches:
         """Yields the batches of one worker of the rank, from where it stopped to the end; the next iteration
         starts over."""
         count = len(self)
-        if self._shuffle is not None and self._ranks <= _MOST_RANKS:
+        if self._shuffle is not None and self._ranks <= _MAX_RANKS:
             self._gather.fill_cache(worker, workers)
         orders: dict[int, np.ndarray[Any, Any]] = {}
         epoch = self._epoch
@@ -394,7 +394,7 @@ class Batches:
 #: The number of records of which the order is computed at a time.
 _NUMBERS = 16384
 #: With more ranks than this, each reads so few of the records that it does not read all of them into a cache.
-_MOST_RANKS = 4
+_MAX_RANKS = 4
 
 
 #: Rounds of the Feistel network.

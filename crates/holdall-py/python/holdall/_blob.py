@@ -27,7 +27,7 @@ Chosen: TypeAlias = "Sequence[int] | Sequence[bool] | np.ndarray[Any, Any]"
 Picked: TypeAlias = "tuple[int, int] | np.ndarray[Any, Any]"
 
 #: The number of runs that are read together: at first, and at most.
-_FEW, _MOST = 32, 4096
+_FEW, _MAX = 32, 4096
 
 
 class Blob:
@@ -78,7 +78,7 @@ class Blob:
         while start < len(self._positions):
             found = self._values(self[start : start + count]._picked())
             yield from found
-            start, count = start + len(found), min(4 * count, _MOST)
+            start, count = start + len(found), min(4 * count, _MAX)
 
     def view(self, index: int) -> memoryview:
         """Returns the bytes of a run, read-only, without a copy if the file is mapped."""

@@ -22,7 +22,7 @@ BATCH = 256
 #: The number of records that ``head`` returns by default.
 HEAD = 5
 #: The largest number of members that ``describe`` summarises at once unless they are named.
-MOST = 256
+MAX_COLUMNS = 256
 
 
 class Columns(Sequence[Any]):
@@ -222,7 +222,7 @@ def describe(of: Records | Selection, paths: Sequence[str] = ()) -> Description:
     if paths:
         wanted = [(path, all._find(path)[0]) for path in dict.fromkeys(paths)]
     else:
-        wanted = [(path, at) for (path, at, _), _ in zip(all._types.columns(), range(MOST)) if path]
+        wanted = [(path, at) for (path, at, _), _ in zip(all._types.columns(), range(MAX_COLUMNS)) if path]
     asked = [(path, at, _functions(all, path, all._types.rows[at])) for path, at in wanted]
     aggregates = [f"{function}({path})" for path, _, functions in asked for function in functions]
     groups = of.groups(aggregates=aggregates)

@@ -11,7 +11,7 @@ from . import _holdall
 from ._arrow import Arrow, polars
 from ._blob import Chosen, Picked, about, chosen, position
 from ._columns import HEAD, Columns, Description, describe, is_paths, member
-from ._kinds import MOST, Form, Types, named, ndarray
+from ._kinds import MAX_MEMBERS, Form, Types, named, ndarray
 from .errors import HoldallError, MissingPackageError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -527,7 +527,7 @@ class Records(Sequence[Any]):
 
     def __repr__(self) -> str:
         types = self._types
-        columns = self.columns if types.count(types.root) <= MOST else {}
+        columns = self.columns if types.count(types.root) <= MAX_MEMBERS else {}
         of = ", ".join(f"{path} {what}" for path, what in list(columns.items())[:SHOWN])
         more = ", …" if len(columns) > SHOWN else ""
         root = types.describe(types.root)

@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["Slots"]
 
 #: The number of slots, and the largest number of bytes of all.
-COUNT, MOST = 8, 64 << 20
+COUNT, MAX_NBYTES = 8, 64 << 20
 #: The alignment of a column in bytes.
 ALIGN = 64
 #: The bytes before the first slot: a byte for each slot, not 0 while its batch is with the receiver.
@@ -99,7 +99,7 @@ class Slots:
         """Makes slots that have room for batches like the one that was read."""
         global made
         nbytes = -(-self._used // HEAD) * HEAD
-        count = min(COUNT, MOST // nbytes)
+        count = min(COUNT, MAX_NBYTES // nbytes)
         if count < 3:
             # Such a batch takes long enough to read.
             self._slab = ()
