@@ -199,7 +199,7 @@ def test_pack_refuses(tmp_path, xor):
     with pytest.raises(holdall.UsageError) as info:
         carton.pack(onnx, xor, overwrite=False)
     assert "overwrite=True" in info.value.hint
-    # A test that does not fit the description is packed, and told of.
+    # A self-test that does not match the description is packed, with a warning.
     report = carton.pack(onnx, out, self_tests=[{"inputs": {"x": np.zeros((1, 3), np.float32)}}])
     assert [w.code for w in report.warnings] == ["carton/self-test"]
 

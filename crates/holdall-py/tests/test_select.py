@@ -1,4 +1,4 @@
-"""Some of what is there: tensors by pattern, records by position, and as another type."""
+"""Selections: tensors by pattern, records by position, and as another type."""
 
 import numpy as np
 import pytest
