@@ -361,7 +361,7 @@ pub extern "C" fn stats_take() -> u32 {
 /// Ends the first pass: see [`Pass::turn`].
 #[unsafe(no_mangle)]
 pub extern "C" fn stats_turn(zeros: u64) -> u32 {
-    call(|state| Ok(state.pass()?.make_little_endian(zeros)))
+    call(|state| Ok(state.pass()?.turn(zeros)))
 }
 
 /// Returns the statistics.

@@ -83,7 +83,8 @@ pub(crate) fn element_type(name: &[u8]) -> Result<ElementType, Error> {
     };
     let dtype = DType::from_name(dtype);
     let element_type = dtype.map(|dtype| ElementType::new(dtype, logical));
-    element_type.ok_or_else(|| CALL.broken(format!("there is no element type `{}`", name.escaped())))
+    element_type
+        .ok_or_else(|| CALL.broken(format!("there is no element type `{}`", name.escaped())))
 }
 
 /// Decodes whole blocks of a quantized tensor to `f32`.

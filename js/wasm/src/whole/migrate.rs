@@ -403,7 +403,8 @@ fn check_members(
     for (new, old) in renames.chain(converters.iter().map(|(path, _)| (path, None))) {
         let path: Path = new.parse()?;
         if names.new.len() > 1 && !names.new.iter().any(|name| path.below(name).is_some()) {
-            let message = format!("`{}` is ambiguous: the file has several datasets", new.escaped());
+            let message =
+                format!("`{}` is ambiguous: the file has several datasets", new.escaped());
             let hint = "write the path of the dataset first: `points[].x`";
             return Err(WHICH_DATASET.broken(message).with_hint(hint));
         }

@@ -53,7 +53,9 @@ impl Package {
         let files = &contents.files;
         let has_model = directory.get("model/").is_some()
             || files.iter().any(|file| file.path.starts_with("model/"));
-        let unmet = unmet_requirements(&contents.description, has_model, &|path| contents.file(path).is_some());
+        let unmet = unmet_requirements(&contents.description, has_model, &|path| {
+            contents.file(path).is_some()
+        });
         let is_own = |file: &PackedFile| [MANIFEST_NAME, LINKS_NAME].contains(&file.path.as_str());
         let is_unhashed = |file: &&PackedFile| file.sha256.is_none() && !is_own(file);
         let count = |n: usize| n as u64;
