@@ -63,7 +63,7 @@ const WIDE = { width: 1160, height: 800 }
 const NARROW = { width: 390, height: 720 }
 const drawn = (tab) => tab.waitForFunction(() => document.querySelector('.bars rect') && document.querySelector('.legend span')?.textContent)
 
-/** Name of the picture, colours, size, file, its address, and what is done before it is taken. */
+/** Name of the picture, colours, size, file, its address, and a function that runs before it is taken. */
 const PICTURES = [
   ['viewer-light', 'light', WIDE, 'model', 't=model.layers.3.mlp.up_proj.weight', drawn],
   ['viewer-dark', 'dark', WIDE, 'model', 't=vision.patch_embed.weight&k=2&z=16', drawn],
@@ -91,7 +91,7 @@ try {
     await tab.waitForSelector('aside .row')
     await ready(tab)
     await tab.mouse.move(viewport.width / 2, 120)
-    // What is drawn with the next frames.
+    // Waits until the next frames are drawn.
     await tab.waitForTimeout(300)
     await tab.screenshot({ path: join(out, `${name}.png`) })
     await tab.close()

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** What is installed beside the package. */
+/** The packages that are installed next to this one. */
 const VERSIONS = {
   vite: 'vite@8.3.8', webpack: 'webpack@5.112.2', cli: 'webpack-cli@7.3.1', esbuild: 'esbuild@0.28.2', deno: 'deno@2.9.6',
   bun: 'bun@1.4.5', typescript: 'typescript@5.9.3', publint: 'publint@0.3.25', attw: '@arethetypeswrong/cli@0.18.5',
@@ -163,7 +163,7 @@ export async function first(path: string): Promise<Float32Array> {
   },
   attw() {
     const folder = project('attw', [VERSIONS.attw], {})
-    // Types of a module of WebAssembly there are none.
+    // A WebAssembly module has no types.
     run(folder, 'attw', packed, '--profile', 'esm-only', '--exclude-entrypoints', './holdall.wasm', './holdall-basic.wasm')
   },
 }

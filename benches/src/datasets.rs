@@ -143,7 +143,7 @@ pub fn options() -> WriteOptions {
 fn write_samples(path: &Path, count: u64) -> Result<()> {
     let mut random = XorShift(0x5a3b);
     let mut build = Build::create(path, &options())?;
-    let mut samples = build.dataset_of(SAMPLES, &sample_kind())?;
+    let mut samples = build.dataset_with_kind(SAMPLES, &sample_kind())?;
     for id in 0..count {
         let mut record = Vec::with_capacity(size_of::<Sample>());
         record.extend(id.to_le_bytes());
@@ -159,7 +159,7 @@ fn write_samples(path: &Path, count: u64) -> Result<()> {
 
 fn write_texts(path: &Path, texts: &[String]) -> Result<()> {
     let mut build = Build::create(path, &options())?;
-    let mut blob = build.blob_of(TEXTS, Content::Utf8)?;
+    let mut blob = build.blob_with_content(TEXTS, Content::Utf8)?;
     for text in texts {
         blob.text(text)?;
     }
@@ -176,7 +176,7 @@ fn write_text_records(path: &Path, texts: &[String]) -> Result<()> {
         "properties": {"text": {"TypeDef:String": true}, "label": {"TypeDef:Int32": true}},
     });
     let mut build = Build::create(path, &options())?;
-    let mut samples = build.dataset_of(SAMPLES, &kind)?;
+    let mut samples = build.dataset_with_kind(SAMPLES, &kind)?;
     for (label, text) in texts.iter().enumerate() {
         samples.value(&json!({"text": text, "label": label}))?;
     }

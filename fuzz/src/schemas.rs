@@ -15,14 +15,14 @@ pub(crate) fn limits() -> SchemaLimits {
 }
 
 /// The maximum length of a record, in bytes.
-const MOST_BYTES: u64 = 1 << 16;
+const MAX_BYTES: u64 = 1 << 16;
 
 /// Compiles the schema of a record, unless its size depends on symbols or is too large.
 pub(crate) fn compile(json: &Value) -> Option<(Schema, TypeId)> {
     let schema = Schema::compile_record(json, &limits()).ok()?;
     let ty = schema.record().expect("it is one of a record");
     let size = schema.extent(ty).ok()?.size;
-    (size <= MOST_BYTES && schema.symbols().is_empty()).then_some((schema, ty))
+    (size <= MAX_BYTES && schema.symbols().is_empty()).then_some((schema, ty))
 }
 
 /// Returns the schema of a record: a run of bytes if it is JSON text, otherwise a generated schema.

@@ -1,5 +1,5 @@
 # -*- coding: utf-8 -*-
-"""Writes a pickle of NumPy's arrays as Python 2 does unless it is told otherwise: of protocol 0.
+"""Writes a pickle of NumPy's arrays as Python 2 does by default: of protocol 0.
 
     pip install numpy==1.16.6 && python2.7 interop/others/numpy_python2.py    from the root of the repository
 

@@ -126,7 +126,7 @@ HALVES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4,
 
 
 def small_float(mantissa, bias, special):
-    """What each byte stands for as an 8-bit float."""
+    """The value of each byte as an 8-bit float."""
     byte = np.arange(256)
     sign = np.where(byte & 128, np.float32(-1), np.float32(1))
     power, rest = (byte & 127) >> mantissa, byte & (2**mantissa - 1)

@@ -153,7 +153,7 @@ def picklescan() -> Callable[[pathlib.Path], str]:
         found = scan_file_path(str(path))
         if found.issues_count:
             return "alarm"
-        # Names that it calls suspicious are no issues, unless it is told to be strict.
+        # Names that it calls suspicious are no issues, unless it is strict.
         return "cannot tell" if found.scan_err or found.suspicious_count or not found.scanned_files else "nothing"
 
     return tell

@@ -228,7 +228,7 @@ const BOUNDS = [
   },
 ]
 
-/** What is measured in the page once a file of 12 GB is chosen whose tensor is shown: `prepare` is called before. */
+/** The measurements in the page once a file of 12 GB is chosen whose tensor is shown: `prepare` is called before. */
 async function inViewer(prepare) {
   const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
   if (executablePath === undefined) return 'there is no Chromium'

@@ -123,7 +123,7 @@ const WORDS: Record<string, string | null | ((remedy: Remedy) => string)> = {
 }
 
 /** Returns the text of a remedy, if this package has one. */
-export function spelled(remedy: Remedy): string | null {
+export function remedyText(remedy: Remedy): string | null {
   const words = Object.hasOwn(WORDS, remedy.do) ? WORDS[remedy.do]! : null
   return typeof words === 'function' ? words(remedy) : words
 }
@@ -167,7 +167,7 @@ export class HoldallError extends Error {
     this.range = details.range
     this.remedies = details.remedies
     this.hint = details.hint
-    const words = [details.hint, ...details.remedies.map(spelled)].filter((text) => text !== null)
+    const words = [details.hint, ...details.remedies.map(remedyText)].filter((text) => text !== null)
     this.advice = words.length > 0 ? words.join('; ') : null
   }
 }

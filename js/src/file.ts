@@ -54,7 +54,7 @@ export interface Facts {
   tensors: number
   attributes: [string, Written][]
   warnings: Warning[]
-  passedOver: string[]
+  unrepresented: string[]
   /** Whether further files belong to the file. */
   hasMore: boolean
   /** The checksums that cover more than one component. */
@@ -210,8 +210,8 @@ export class TensorFile {
    * Parts of the file that this version does not know, as messages: fields of its manifest or header, a newer
    * version. Rewriting the file would drop them. At most 8 are listed.
    */
-  get passedOver(): readonly string[] {
-    return this.#facts.passedOver
+  get unrepresented(): readonly string[] {
+    return this.#facts.unrepresented
   }
 
   /** The number of tensors. */

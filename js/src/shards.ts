@@ -8,7 +8,7 @@ import { hintsOf } from './read.js'
 import { DISK, fromFile, readRange, type Source } from './source.js'
 
 /** @internal The location of a model's files. */
-export interface Home {
+export interface ModelLocation {
   /** The name of the model in error messages. */
   name: string
   /** The names of the files in a folder, or the name of the opened file. */
@@ -30,9 +30,9 @@ interface Need {
 }
 
 /** The maximum number of files that are opened or read at the same time. */
-const AT_ONCE = 32
+const MAX_CONCURRENT = 32
 /** With more files than this, each is opened only when it is read. */
-const MANY = 64
+const MAX_OPEN_FILES = 64
 
 /** Opens a model from a list or map of files. */
 export function openFiles(files: ModelFiles, options: OpenOptions): Promise<TensorFile> {
@@ -75,7 +75,7 @@ export async function openNamed(from: string | URL, options: OpenOptions, source
   return isModel === 1 ? opened(home, options, source) : null
 }
 
-async function opened(home: Home, options: OpenOptions, own?: Source): Promise<TensorFile> {
+async function opened(home: ModelLocation, options: OpenOptions, own?: Source): Promise<TensorFile> {
   const about = { ...options, name: options.name ?? home.name }
   const known = new Map<string, Source | Missing>()
   if (own !== undefined) known.set(home.of as string, own)
@@ -98,7 +98,7 @@ async function opened(home: Home, options: OpenOptions, own?: Source): Promise<T
         return [core, facts]
       }
       const { names = [], isInside = false, ranges = [] } = reply as Need
-      const isOneOfMany = names.length > MANY
+      const isOneOfMany = names.length > MAX_OPEN_FILES
       for (const file of await each(names, async (path) => {
         let file = known.get(path)
         if (file === undefined) known.set(path, file = await home.get(path, { isInside, isOneOfMany }))
@@ -143,13 +143,13 @@ async function each<T, R>(all: readonly T[], work: (one: T) => Promise<R>): Prom
       throw e
     }
   }
-  const runs = await Promise.allSettled(Array.from({ length: Math.min(AT_ONCE, all.length) }, run))
+  const runs = await Promise.allSettled(Array.from({ length: Math.min(MAX_CONCURRENT, all.length) }, run))
   for (const one of runs) if (one.status === 'rejected') throw one.reason
   return out
 }
 
 /** @internal Returns the location of the named file and of the files next to it. */
-export async function homeOf(from: string | URL, options: OpenOptions): Promise<Home> {
+export async function homeOf(from: string | URL, options: OpenOptions): Promise<ModelLocation> {
   if (isWeb(String(from))) return webOf(from, options)
   const { basename, dirname, path } = await pathsOf(from)
   return folderOf(dirname(path), String(from), basename(path), path)
@@ -159,7 +159,7 @@ export async function homeOf(from: string | URL, options: OpenOptions): Promise<
  * Returns the location for a file on a server. Other files must be below the folder's address; its query is not sent
  * with them.
  */
-function webOf(from: string | URL, options: OpenOptions): Home {
+function webOf(from: string | URL, options: OpenOptions): ModelLocation {
   const url = new URL(from, globalThis.location?.href)
   const base = new URL('.', url).href
   return {
@@ -180,7 +180,7 @@ function webOf(from: string | URL, options: OpenOptions): Home {
 }
 
 /** Returns the location for a folder; `null` if it does not exist. */
-async function folderAt(from: string | URL): Promise<Home | null> {
+async function folderAt(from: string | URL): Promise<ModelLocation | null> {
   const { readdir } = await nodeModule('node:fs/promises')
   const { path } = await pathsOf(from)
   let names: string[]
@@ -193,7 +193,7 @@ async function folderAt(from: string | URL): Promise<Home | null> {
 }
 
 /** Returns the location for files in a folder of the file system; `own` is the path of the named file. */
-async function folderOf(folder: string, name: string, of: string[] | string, own?: string): Promise<Home> {
+async function folderOf(folder: string, name: string, of: string[] | string, own?: string): Promise<ModelLocation> {
   const { realpath, stat } = await nodeModule('node:fs/promises')
   const { join, dirname, sep } = await nodeModule('node:path')
   return {

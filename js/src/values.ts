@@ -64,13 +64,13 @@ function bytesOf(hex: string): Uint8Array {
 }
 
 /** The limit of integers in attributes. */
-const MOST = 2n ** 64n
+const MAX_INTEGER = 2n ** 64n
 
 /** Converts a value to the core's form: JSON, with single-key objects for values that JSON lacks. */
 export function written(value: Value): string {
   if (value === undefined) return '{"$undefined":true}'
   if (typeof value === 'bigint') {
-    if (value >= -MOST && value < MOST) return String(value)
+    if (value >= -MAX_INTEGER && value < MAX_INTEGER) return String(value)
     throw broken('js/number', `the integer ${value} is outside of -2^64..2^64`)
   }
   if (typeof value === 'number' && !Number.isFinite(value)) {

@@ -72,8 +72,8 @@ async function described(file: TensorFile, name: string): Promise<unknown> {
   const attributes = Object.fromEntries([...file.attributes].map(([k, v]) => [k, plain(v)]))
   const { format, version } = file
   const warnings = file.warnings.filter(({ code }) => code !== 'metatensor/values-unchecked')
-  const passedOver = file.passedOver.length === 0 ? {} : { passed_over: file.passedOver }
-  return { source: name, format, version, attributes, tensors, files: [], ...passedOver, warnings }
+  const unrepresented = file.unrepresented.length === 0 ? {} : { unrepresented: file.unrepresented }
+  return { source: name, format, version, attributes, tensors, files: [], ...unrepresented, warnings }
 }
 
 /** The first thing wrong with a file. */

@@ -15,7 +15,7 @@ function programs(): { text: string; isTsx: boolean; prints: string[] }[] {
   }))
 }
 
-test('the programs in the documents are well typed, run, and print what is beside them', () => {
+test('the programs in the documents are well typed, run, and print the documented output', () => {
   const folder = join(root, 'js/build/docs')
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })

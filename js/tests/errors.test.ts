@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { HoldallError, formats, fromBytes, open, toBytes, type Limits } from 'holdall'
 import { Core, encode } from '../dist/core.js'
-import { RULES, knowsRemedy, spelled } from '../dist/errors.js'
+import { RULES, knowsRemedy, remedyText } from '../dist/errors.js'
 import { NAMES } from '../dist/limits.js'
 import { corpus, read, root, safetensors } from './corpus.js'
 
@@ -118,7 +118,7 @@ test('remedies that name a limit are accepted as they are printed', async () => 
   const path = accepted('safetensors/st_fp8.safetensors')
   for (const limit of NAMES) {
     for (const remedy of [{ do: 'raise_limit', limit }, { do: 'raise_limit', limit, atLeast: 20 }]) {
-      const limits = suggested(spelled(remedy)!)
+      const limits = suggested(remedyText(remedy)!)
       assert.deepEqual(Object.keys(limits), [limit])
       await open(read(path), { limits }).then((file) => file.close(), (e: HoldallError) => assert.equal(e.kind, 'limit', `${e}`))
     }
@@ -203,7 +203,7 @@ test('names of an object in JavaScript are names like others', async () => {
     ['__proto__']: { dtype: 'U8', shape: [1], data_offsets: [0, 1] },
     constructor: { dtype: 'U8', shape: [1], data_offsets: [1, 2] },
   }
-  // JSON.stringify leaves out what is set by `__proto__:` above.
+  // JSON.stringify leaves out the member set by `__proto__:` above.
   const text = `{"__metadata__":{"__proto__":"a","constructor":"b"},"__proto__":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},` +
     `"constructor":${JSON.stringify(header.constructor)}}`
   const head = encode(text)
@@ -220,7 +220,7 @@ test('names of an object in JavaScript are names like others', async () => {
   await assert.rejects(async () => file.tensor('toString'), { code: 'file/no-tensor' })
 })
 
-test('what cannot be opened is told with what can be done', async () => {
+test('values that cannot be opened are refused with advice', async () => {
   const file = await open(join(root, 'examples/tiny.zt'))
   const wrong = (name: string) => assert.throws(() => file.tensor(name), (e: HoldallError) => {
     assert.deepEqual([e.code, e.source], ['file/no-tensor', file.name])

@@ -11,7 +11,7 @@ import { read, root, safetensors } from './corpus.js'
 
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
 
-/** A device that keeps what is written. */
+/** A device that records all writes. */
 class Memory implements Device<Kept> {
   readonly buffers: Kept[] = []
   readonly limits = { maxBufferSize: 1 << 20 }

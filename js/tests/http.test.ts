@@ -129,7 +129,7 @@ test('a file that was replaced is noticed', async () => {
   })
 })
 
-test('a server that lies, fails or breaks off is told of', async () => {
+test('a server that lies, fails or breaks off is an error', async () => {
   await serving((_, a) => a.writeHead(404).end('no'), async ({ url, asked }) => {
     await assert.rejects(open(url), { code: 'http/status', found: 'the server answered 404' })
     assert.equal(asked.length, 1)
@@ -186,7 +186,7 @@ test('a server that stalls is not waited for', async () => {
   })
 })
 
-test('a server that stops giving ranges is told of', async () => {
+test('a server that stops supporting ranges is an error', async () => {
   await serving((q, a, n) => (n === 1 ? ranged(q, a) : a.end(bytes)), async ({ url }) => {
     const file = await open(url)
     assert.deepEqual(await file.tensor('w').rows(499, 500), values.subarray(499_000))
@@ -203,7 +203,7 @@ test('a tensor of a file of 12 GB takes two requests, and little more than its b
   const header = new TextEncoder().encode(`{${entries.join()}}`)
   const size = 8 + header.length + tensors * each
   const [asked, sent]: [string[], number[]] = [[], []]
-  // What is not the header is zeros, which nobody keeps.
+  // All bytes after the header are zeros, which are not cached.
   const fetch = async (_: unknown, { headers }: RequestInit = {}) => {
     const range = new Headers(headers).get('range')!
     asked.push(range)
@@ -251,7 +251,7 @@ test('several ranges in one answer are no bytes of the file', async () => {
     a.end(`--x\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-1/2\r\n\r\nab\r\n--x--\r\n`)
   }, async ({ url, asked }) => {
     await assert.rejects(open(url), { code: 'http/answer', found: /several ranges/ })
-    // Asking again would help nobody.
+    // A retry would not help.
     assert.equal(asked.length, 1)
   })
 })

@@ -176,7 +176,7 @@ test('the plan of a migration says what becomes of tensors and of members of rec
   await assert.rejects(planMigration(now!, old!), { code: 'evolve/no-converter' })
 })
 
-test('what a plan is told of nothing is an error, as the command says it', async () => {
+test('options of a plan that match nothing are errors, with the command's message', async () => {
   const unknown = { code: 'schema/unknown-path' }
   const { plan } = await reconcile(
     <Model><Tensor name="w" dtype="F32" shape={[4]} /><ArrayOf name="points"><Field name="x" type={s.Int16()} /></ArrayOf></Model>,
@@ -200,7 +200,7 @@ test('what a plan is told of nothing is an error, as the command says it', async
   assert.deepEqual(await planMigration(same, same, { converters: { w: 'cast' } }), [])
   assert.deepEqual((await planMigration(same, same, { converters: { w: 'scale(2)' } })).map(({ what, by }) => [what, by]), [['converted', 'scale(2)']])
   await assert.rejects(planMigration(same, of('C64', [4]), { converters: { w: 'scale(2)' } }), { code: 'evolve/no-converter' })
-  // A long shape is more than what is shown of it.
+  // A long shape is shortened.
   const long = (last: number) => [...Array.from({ length: 40 }, () => 1), last]
   const other = s.toSchema(s.References({ v: s.Tensor({ dtype: 'F32', shape: long(3) }) }))
   await assert.rejects(planMigration(of('F32', long(2)), other, { renames: { v: 'w' } }), { code: 'evolve/no-converter' })
@@ -272,7 +272,7 @@ test('what the trees say is what the core says of the schemas that they stand fo
   assert.ok(bumps.size > 1)
 })
 
-test('what is no layout is refused', () => {
+test('invalid layouts are refused', () => {
   assert.throws(() => render(<Tensor name="a" />), /a layout is a `Model`/)
   assert.throws(() => render(<Model><Model /></Model>), /a `Model` stands in nothing/)
   assert.throws(() => render({ type: 'Model', props: { children: [{ type: 'div', props: {} }] } }), /`div` is not a component/)

@@ -39,13 +39,13 @@ test('they are tensors where links are fetched: when they are read first, and he
   assert.deepEqual(asked, [])
   assert.deepEqual(await file.tensor('there').array(), new Uint8Array(Buffer.from('far')))
   assert.deepEqual(await file.tensor('there').rows(1, 2), new Uint8Array(Buffer.from('a')))
-  // Once, and nobody else is told what the caller says to the package's own server.
+  // Once, and the caller's headers are sent only to the package's own server.
   assert.deepEqual(asked, ['https://example.com/file null'])
   assert.equal((await inspect(file, { stats: true })).tensors.length, 2)
   assert.equal((await file.verify()).findings.length, 0)
 })
 
-test('what a server serves in its place is refused', async () => {
+test('content with another hash is refused', async () => {
   for (const [served, error] of [
     ['not', { code: 'links/digest', tensor: 'there' }], ['longer', { code: 'links/declared-len' }], [404, { code: 'package/not-here', found: /answered 404/ }],
   ] as const) {

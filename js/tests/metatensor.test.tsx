@@ -66,7 +66,7 @@ test("the concept's own tree renders", async () => {
   assert.deepEqual(render(dataset).schema, s.toSchema(s.References({ samples: s.Array(record) })))
 })
 
-test('what is said of an element is in the schema, or refused with its path', async () => {
+test('the properties of an element are in the schema, or refused with its path', async () => {
   const of = (more: object) => <Model><ArrayOf name="r"><Field name="x" type={s.Int8()} {...more} /></ArrayOf></Model>
   const member = (tree: ReturnType<typeof of>) => (render(tree).schema as any).properties.r.items.properties.x
   for (const [name, value] of Object.entries({ default: 5, align: 64, description: 'd', title: 't', minimum: 3, 'x-unit': 'm' })) {
@@ -336,7 +336,7 @@ test('records are read under another schema', async () => {
   })
   assert.deepEqual(read.at(0), { id: 1n, caption: 'a,b', tags: ['a', 'b'], kind: 'dog', score: 0.25, at: { x: 0.5 }, both: 3, when: 1n })
   assert.deepEqual(read.at(1), { id: 2n, caption: '', tags: [], kind: 'cat', score: 0.25, at: { x: 1 }, both: 5, when: 2n })
-  // What is read is written as the new file.
+  // The read records are written as the new file.
   const migrated = await open(await written({ r: { records: read, schema: s.toSchema(New) } }))
   assert.deepEqual([...await migrated.tensor('r').records()], [...read])
   await assert.rejects(file.tensor('r').records({ schema: s.toSchema(s.Struct({ id: s.Text() })) }), { code: 'evolve/no-converter' })

@@ -155,5 +155,5 @@ test('what a migration does is what the command does', { skip }, async () => {
   execFileSync(command, ['schema', 'migrate', from, schema, '-o', to, '--force', '--rename', 'things=items'], { stdio: 'pipe' })
   const made = await migrate(from, New, { renames: { things: 'items' } })
   assert.equal((await diff(await open(to), await open(made))).identical, true)
-  assert.deepEqual((await inspect(await open(made))).passedOver, [])
+  assert.deepEqual((await inspect(await open(made))).unrepresented, [])
 })

@@ -76,7 +76,7 @@ test('statistics agree with the elements, over the whole corpus', async () => {
   assert.ok(looked > 300, String(looked))
 })
 
-test('what cannot be told is said', async () => {
+test('unsupported statistics and ranges are errors', async () => {
   const file = await open(join(corpus, 'accept/metatensor/made-strings.mt'))
   await assert.rejects(stats(file.tensor('people')), { code: 'file/unknown-layout' })
   await assert.rejects((await tiny()).tensors[1]!.elements(1, 2 ** 52), { code: 'layout/rows' })
@@ -125,7 +125,7 @@ test('a tolerance, another type, another shape, and other components', async () 
   await assert.rejects(diff(mixed, mixed, { signal: stop }), { message: 'enough' })
 })
 
-test('files of the corpus are identical to themselves, or it is said what is in the way', async () => {
+test('files of the corpus are identical to themselves, or the reason is given', async () => {
   for (const path of filesOf('accept')) {
     const file = await open(read(path)).catch(() => undefined)
     if (file === undefined || file.size > 1 << 20) continue

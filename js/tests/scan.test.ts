@@ -98,7 +98,7 @@ test('the files of a package are listed and read, and held against their sums', 
   const at = Buffer.from(bytes).indexOf(Buffer.from(picture))
   bytes[at + 20]! ^= 1
   await assert.rejects((await openArchive(bytes)).read('misc/picture.png'), { code: 'zip/crc32' })
-  // What is no zip says what it is; what was cut off is told so.
+  // Files that are not zips are named by their kind; truncated ones are reported.
   const odd: [Uint8Array, string, RegExp, RegExp][] = [
     [pickle('no zip'), 'archive/no-archive', /this is text .* and not a zip/, /^/],
     [new Uint8Array([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0]), 'archive/no-archive', /a file compressed with gzip/, /decompress it/],

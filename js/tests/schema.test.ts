@@ -275,7 +275,7 @@ test('the types of the concept are those of this package', () => {
   })))
 })
 
-test('what is not a schema of Metatensor is refused, with its place', () => {
+test('invalid Metatensor schemas are refused, with the path of the error', () => {
   const cases: [object, string, RegExp][] = [
     [Type.Object({ a: Type.BigInt() }), '/properties/a', /Int64/],
     [Type.Object({ a: Type.Ref('X') }), '/properties/a', /no `\$defs` with `X`/],

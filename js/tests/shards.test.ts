@@ -49,7 +49,7 @@ async function isTheModel(file: TensorFile): Promise<void> {
   await assert.rejects(file.tensor('a').array(), { code: 'js/closed' })
 }
 
-test('a folder and its index are one model, from paths, from addresses of files, and from what is at hand', async () => {
+test('a folder and its index are one model, from paths and file addresses', async () => {
   for (const from of [at('model'), at('model', INDEX), pathToFileURL(at('model', INDEX)), pathToFileURL(at('model'))]) {
     const file = await open(from)
     assert.equal(file.name, String(from))
@@ -104,7 +104,7 @@ test('the files of an index at an address are asked for beside it, and nowhere e
   }
 })
 
-test('what is wrong with a model says what and where', async () => {
+test('errors of a model name the file and the reason', async () => {
   const changed = (changes: Record<string, Uint8Array | null>) => {
     const all = new Map(files)
     for (const [name, bytes] of Object.entries(changes)) if (bytes === null) all.delete(name)
@@ -207,7 +207,7 @@ test('an ONNX model comes with its external data, where that lies beside it', as
     await using file = await open(from)
     return file.tensor('w').fault?.code
   }
-  // What is not there stays the fault of its tensors.
+  // Missing files are faults of their tensors.
   writeFileSync(at('onnx', 'lost.onnx'), onnx('lost.bin'))
   assert.equal(await code(at('onnx', 'lost.onnx')), 'onnx-file/external')
   assert.equal(await code(onnx('data/w.bin')), 'onnx-file/external')

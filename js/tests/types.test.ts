@@ -106,7 +106,7 @@ test('a schema is made of types, the same as the builders make', async () => {
   assert.deepEqual(await schemaOfTypes(path, { program, type: 'Place', record: true }), s.toSchema(place()))
 })
 
-/** Members of a record, and what is refused of them: the column, and words of the message. */
+/** Members of a record, with the column of the error and words of its message. */
 const REFUSED: [member: string, message: RegExp][] = [
   ['x: number', /:\d+:4: `number` does not say its bytes; write `Float32`/],
   ['x?: bigint', /:5: `bigint` is not a type of JSON; write `Int64`/],
@@ -132,7 +132,7 @@ const REFUSED: [member: string, message: RegExp][] = [
   ['/** @align 3 */ x: Uint8', /:\d+:\d+: .*\[schema\/align\]/],
 ]
 
-test('what is no Metatensor is refused, with its line, its column and what to write', async () => {
+test('types without a Metatensor kind are refused, with line, column and advice', async () => {
   const types = REFUSED.map(([member], n) => `export interface T${n} extends Struct {\n${member}\n}\n`).join('')
   const path = file('refused.ts', `${HEAD}
     interface Self { next: Self[] }

@@ -12,7 +12,7 @@ import { corpus, filesOf, root } from './corpus.js'
 const command = process.env['HOLDALL'] ?? join(root, 'target/debug/holdall')
 const skip = existsSync(command) ? false : `there is no ${command}`
 
-test('what is verified is what the command verifies, and as much of it', { skip }, async () => {
+test('verification checks the same as the command', { skip }, async () => {
   const wrong: string[] = []
   let checked = 0
   for (const path of filesOf('accept').filter((path) => existsSync(`${path}.json`) && !path.includes('carton/'))) {
@@ -100,7 +100,7 @@ test('chunks that do not decode are found, though nothing states a digest', asyn
   assert.equal((await (await open(bytes)).verify()).verdict, 'bad')
 })
 
-test('padding that is not zero is told, with its place', async () => {
+test('nonzero padding is reported with its offset', async () => {
   const bytes = await toBytes({ a: new Uint8Array([1]), b: new Uint8Array([2]) }, { format: 'ztensor' })
   const file = await open(bytes)
   const [first] = file.tensor('a').components
@@ -111,7 +111,7 @@ test('padding that is not zero is told, with its place', async () => {
   assert.deepEqual(warnings.map(({ code, tensor, count }) => [code, tensor, count]), [['ztensor/padding', 'b', 1]])
 })
 
-test('zeros that sparse tensors do not store are told of every generation', async () => {
+test('statistics count the implicit zeros of sparse tensors', async () => {
   for (const name of ['made-0.1-sparse.zt', 'made-1.2-sparse.zt']) {
     const path = join(corpus, 'accept/ztensor', name)
     const file = await open(path)

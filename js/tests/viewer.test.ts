@@ -73,7 +73,7 @@ test('files are shown as a tree of groups, with facts, from the disk and offline
   await tab.close()
 })
 
-test('the heat map has the colours of the elements, and only asks for what is in sight', { skip }, async () => {
+test('the heat map has the colours of the elements, and requests only the visible ones', { skip }, async () => {
   const path = join(folder, 'map.safetensors')
   // Rows of -1, 0 and 1.
   const data = Float32Array.from({ length: 96 * 64 }, (_, n) => (Math.floor(n / 64 / 32)) - 1)
@@ -364,7 +364,7 @@ test('a file far larger than memory is opened, and its heat map scrolled', { ski
     }
   })
   await tab.click(line('big'))
-  // Nobody asked to go through all of it.
+  // Reading all of the tensor was not requested.
   await tab.waitForSelector('button:has-text("Go through all")')
   await tab.waitForFunction(() => document.querySelector('.legend span')?.textContent !== '')
   // The block that tells the colours waited for no other.

@@ -104,7 +104,7 @@ pub(crate) fn tables(root: &Path) -> Result<(String, String), String> {
         "\n/// Makes files of the corpus: the path of each below `corpus/`, and its bytes.\n",
     );
     text.push_str("pub(crate) type Make = fn() -> Vec<(String, Vec<u8>)>;\n");
-    text.push_str("\n/// What makes the files of each family.\n");
+    text.push_str("\n/// The functions that make the files of each family.\n");
     text.push_str("pub(crate) static TABLES: &[Make] = &[\n");
     for family in &families {
         let _ = writeln!(text, "    {family}_files::files,");

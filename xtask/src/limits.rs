@@ -17,7 +17,7 @@ const OF_COMMAND: &str = "| `stdin-len` | bytes | 4 GiB | Bytes taken from stand
 /// Replaces the table between the marks of a page.
 ///
 /// # Errors
-/// If the page has no marks.
+/// Returns an error if the page has no marks.
 pub(crate) fn in_page(page: &str, table: &str) -> Result<String, String> {
     let marked = page.split_once(BEGIN).and_then(|(before, rest)| {
         let (_, after) = rest.split_once(END)?;
@@ -130,7 +130,7 @@ fn row(limit: &Limit, case: NameCase, default: u64) -> String {
         LimitUnit::Bits => "bits",
         _ => "count",
     };
-    let most = match limit.most {
+    let most = match limit.max {
         u64::MAX => String::new(),
         most => format!(" (at most {most})"),
     };

@@ -31,7 +31,7 @@ pub(crate) fn new_format(args: &[String]) -> Outcome {
     write(root(), id)?;
     cargo(["fmt", "--package", "holdall-formats", "--package", "xtask"]).run()?;
     println!(
-        "\nThe format `{id}` is there: a header without tensors. What is left to do by hand:\n\n\
+        "\nThe format `{id}` is there: a header without tensors. To do by hand:\n\n\
          [ ] crates/holdall-formats/src/{id}/mod.rs: the six headings, and what FORMAT says of itself\n\
          [ ] detect.rs, decode.rs, rules.rs: how files are recognised and read, and what they must be\n\
          [ ] encode.rs: how they are written; or remove it and `mod encode`, if nothing is written\n\

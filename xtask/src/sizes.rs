@@ -6,7 +6,7 @@ use std::path::Path;
 /// Files with at least this many lines are listed.
 const LISTED: usize = 400;
 /// The maximum number of lines of a file, except for tests.
-const MOST: usize = 800;
+const MAX: usize = 800;
 
 /// `cargo xtask sizes`.
 pub(crate) fn sizes(_args: &[String]) -> Outcome {
@@ -27,12 +27,12 @@ pub(crate) fn sizes(_args: &[String]) -> Outcome {
     let mut refused = 0;
     for (lines, path) in long {
         let is_test = Path::new(path).components().any(|c| c.as_os_str() == "tests");
-        let is_refused = lines > MOST && !is_test;
+        let is_refused = lines > MAX && !is_test;
         refused += usize::from(is_refused);
         println!("{lines:>6}  {path}{}", if is_refused { "  (split it)" } else { "" });
     }
     match refused {
         0 => Ok(()),
-        n => Err(format!("{n} files have more than {MOST} lines")),
+        n => Err(format!("{n} files have more than {MAX} lines")),
     }
 }

@@ -42,7 +42,7 @@ pub(crate) mod ztensor2_files;
 /// Makes files of the corpus: the path of each below `corpus/`, and its bytes.
 pub(crate) type Make = fn() -> Vec<(String, Vec<u8>)>;
 
-/// What makes the files of each family.
+/// The functions that make the files of each family.
 pub(crate) static TABLES: &[Make] = &[
     carton_files::files,
     flax_files::files,

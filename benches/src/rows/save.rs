@@ -46,7 +46,7 @@ pub const COMPARISONS: &[Comparison] = &[
             Goal {
                 ours: "holdall, crc32c",
                 target: TimeAtMost(1.1, &["write + fsync", "O_DIRECT + fsync"]),
-                note: "Bytes are copied into aligned pieces for direct writes, with the digest computed on the way; the floor that copies and sums shows the cost.",
+                note: "Bytes are copied into aligned pieces for direct writes, with the digest computed at the same time; the floor that copies and sums shows the cost.",
             },
             Goal {
                 ours: "holdall, crc32c",

@@ -2,7 +2,7 @@
 
 use crate::rules::DECLARED;
 use crate::{DimSpec, ShapeSpec, ValueSpec, ValueType};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result};
 
 /// Short names of the numeric types.
@@ -23,22 +23,22 @@ const SHORT: [(&str, ValueType); 10] = [
 /// Instead of the list, a symbol means the whole shape, and `*` or nothing means any shape.
 ///
 /// # Errors
-/// `package/declared`.
+/// Returns `package/declared`.
 pub fn declared(text: &str) -> Result<ValueSpec> {
     let broken = |what: String| -> Error {
-        let e = DECLARED.broken(format!("`{}`: {what}", text.shown()));
+        let e = DECLARED.broken(format!("`{}`: {what}", text.escaped()));
         e.with_hint("write it as `x: f32[batch, 3]`")
     };
     let Some((name, rest)) = text.rsplit_once(':').filter(|(name, _)| !name.trim().is_empty())
     else {
-        return Err(broken("there is no name with `:` after it".to_owned()));
+        return Err(broken("expected a name followed by `:`".to_owned()));
     };
     let rest = rest.trim();
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
     let (dtype, shape) = rest.split_at(end);
     let short = SHORT.iter().find(|(name, _)| *name == dtype).map(|(_, ty)| *ty);
     let Some(ty) = short.or_else(|| ValueType::by_name(dtype)) else {
-        return Err(broken(format!("there is no type `{}`", dtype.shown())));
+        return Err(broken(format!("there is no type `{}`", dtype.escaped())));
     };
     let shape = shape.trim();
     let list = shape.strip_prefix('[').map(|rest| rest.strip_suffix(']'));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_line_is_told() {
+    fn invalid_declaration_lines_are_errors() {
         for text in [
             "",
             "x",

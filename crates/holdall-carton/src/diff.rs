@@ -50,7 +50,7 @@ pub struct Difference {
 /// that are hashed.
 ///
 /// # Errors
-/// Io; the same as [`PackageReader::read`](holdall_io::package::PackageReader::read).
+/// Returns an `Io` error; the same as [`PackageReader::read`](holdall_io::package::PackageReader::read).
 pub fn package_diff(a: &Package, b: &Package, work: &Work) -> Result<PackageDiff> {
     let (a_files, b_files) = (wanted(a), wanted(b));
     work.begin(a_files.values().chain(b_files.values()).sum());
@@ -64,14 +64,14 @@ pub fn package_diff(a: &Package, b: &Package, work: &Work) -> Result<PackageDiff
 
 /// A file or field as text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Shown {
+struct Contents {
     text: String,
     /// Whether the bytes differ from the package's `MANIFEST`.
     is_altered: bool,
 }
 
 /// The contents of one package, by name.
-type Sides = BTreeMap<String, Shown>;
+type Sides = BTreeMap<String, Contents>;
 
 fn differences(a: Sides, mut b: Sides) -> Vec<Difference> {
     let mut out = Vec::new();
@@ -110,7 +110,7 @@ fn flatten(prefix: &str, table: &Table, out: &mut Sides) {
                     let own = own.map_or_else(|| (at + 1).to_string(), str::to_owned);
                     flatten(&format!("{name}.{own}."), item, out);
                     if known {
-                        out.insert(format!("{name}.{own}.place"), plain((at + 1).to_string()));
+                        out.insert(format!("{name}.{own}.position"), plain((at + 1).to_string()));
                     }
                 }
             }
@@ -120,8 +120,8 @@ fn flatten(prefix: &str, table: &Table, out: &mut Sides) {
     }
 }
 
-fn plain(text: String) -> Shown {
-    Shown { text, is_altered: false }
+fn plain(text: String) -> Contents {
+    Contents { text, is_altered: false }
 }
 
 /// Returns `true` if a file is compared by its path. Other files are texts, which are compared by their
@@ -161,21 +161,25 @@ fn hashes<'a>(
     package: &'a Package,
     wanted: &BTreeMap<&'a str, u64>,
     work: &Work,
-) -> Result<BTreeMap<&'a str, Shown>> {
+) -> Result<BTreeMap<&'a str, Contents>> {
     let files = wanted.keys().filter_map(|path| Some((*path, package.file(path)?)));
     files.map(|(path, file)| Ok((path, hash(package, file, work)?))).collect()
 }
 
-fn files(package: &Package, hashes: &BTreeMap<&str, Shown>) -> Sides {
+fn files(package: &Package, hashes: &BTreeMap<&str, Contents>) -> Sides {
     let files = package.files().iter().filter(|file| is_plain(&file.path));
-    files.map(|file| (file.path.clone(), shown(package, file, hashes))).collect()
+    files.map(|file| (file.path.clone(), file_contents(package, file, hashes))).collect()
 }
 
-fn shown(package: &Package, file: &PackageFile, hashes: &BTreeMap<&str, Shown>) -> Shown {
+fn file_contents(
+    package: &Package,
+    file: &PackageFile,
+    hashes: &BTreeMap<&str, Contents>,
+) -> Contents {
     hashes.get(end_of(package, file).path.as_str()).cloned().unwrap_or_default()
 }
 
-fn tensors(package: &Package, hashes: &BTreeMap<&str, Shown>) -> Sides {
+fn tensors(package: &Package, hashes: &BTreeMap<&str, Contents>) -> Sides {
     let rows = || package.tensors().iter();
     let by_name: HashMap<&str, &TensorRow> = rows().map(|row| (row.name.as_str(), row)).collect();
     let tensor = |row: &TensorRow| tensor(package, row, hashes, &by_name);
@@ -186,22 +190,23 @@ fn tensors(package: &Package, hashes: &BTreeMap<&str, Shown>) -> Sides {
 fn tensor(
     package: &Package,
     row: &TensorRow,
-    hashes: &BTreeMap<&str, Shown>,
+    hashes: &BTreeMap<&str, Contents>,
     by_name: &HashMap<&str, &TensorRow>,
-) -> Shown {
+) -> Contents {
     match &row.kind {
         TensorKind::Plain { ty, shape, file } => {
             let file = package.file(&format!("{TENSOR_FOLDER}{file}"));
-            let Shown { text, is_altered } =
-                file.map(|file| shown(package, file, hashes)).unwrap_or_default();
-            Shown { text: format!("{} {shape:?} {text}", ty.as_str()), is_altered }
+            let Contents { text, is_altered } =
+                file.map(|file| file_contents(package, file, hashes)).unwrap_or_default();
+            Contents { text: format!("{} {shape:?} {text}", ty.as_str()), is_altered }
         }
         TensorKind::Nested { inner } => {
             let rows = inner.iter().filter_map(|name| by_name.get(name.as_str()));
-            let inner: Vec<Shown> = rows.map(|row| tensor(package, row, hashes, by_name)).collect();
+            let inner: Vec<Contents> =
+                rows.map(|row| tensor(package, row, hashes, by_name)).collect();
             let texts: Vec<&str> =
                 inner.iter().map(|inner_file| inner_file.text.as_str()).collect();
-            Shown {
+            Contents {
                 text: format!("nested [{}]", texts.join(", ")),
                 is_altered: inner.iter().any(|inner_file| inner_file.is_altered),
             }
@@ -211,7 +216,7 @@ fn tensor(
 
 /// Returns the hash in `MANIFEST` after comparing it with the bytes, or the hash of the bytes if there is
 /// none. A file on disk may have been altered; then that is reported.
-fn hash(package: &Package, file: &PackageFile, work: &Work) -> Result<Shown> {
+fn hash(package: &Package, file: &PackageFile, work: &Work) -> Result<Contents> {
     match file.sha256 {
         Some(listed) if file.location != FileLocation::Disk => {
             if file.location == FileLocation::Zip && package.check() != Check::Off {
@@ -227,7 +232,7 @@ fn hash(package: &Package, file: &PackageFile, work: &Work) -> Result<Shown> {
                 true => format!("altered, now {}", write::hex(&found)),
                 false => write::hex(&found),
             };
-            Ok(Shown { text, is_altered })
+            Ok(Contents { text, is_altered })
         }
     }
 }

@@ -27,7 +27,7 @@ impl Inferred {
     /// in its folder `model`.
     ///
     /// # Errors
-    /// Io; errors of the model's file.
+    /// Returns an `Io` error; errors of the model's file.
     pub fn from_folder(path: impl AsRef<Path>, runner: &str) -> Result<Inferred> {
         let path = path.as_ref();
         if runner != "onnx" {
@@ -43,7 +43,7 @@ impl Inferred {
     /// Reads the file at `path`, if its extension is that of a supported format.
     ///
     /// # Errors
-    /// Io; errors of the file.
+    /// Returns an `Io` error; errors of the file.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Inferred> {
         let path = path.as_ref();
         let mut out = Inferred::default();
@@ -80,7 +80,7 @@ impl Inferred {
 /// The graph is known only if there is exactly one.
 ///
 /// # Errors
-/// Io.
+/// Returns an `Io` error.
 pub fn onnx_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let usual = folder.join("model.onnx");
     if usual.is_file() {

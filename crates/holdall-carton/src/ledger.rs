@@ -15,7 +15,7 @@ pub(crate) struct Entry<'a> {
 /// Checks that the written package has each of the files, with the same length and hash if both are known.
 ///
 /// # Errors
-/// `internal/ledger`.
+/// Returns `internal/ledger`.
 pub(crate) fn check<'a>(
     source: impl Iterator<Item = Entry<'a>>,
     written: impl Iterator<Item = Entry<'a>>,

@@ -48,7 +48,7 @@ use holdall_core::{Result, Rule};
 /// Maps a whole file: only the accessed parts are read.
 ///
 /// # Errors
-/// Io.
+/// Returns an `Io` error.
 pub fn mapped(path: impl AsRef<std::path::Path>) -> Result<bytes::Bytes> {
     use holdall_io::source::{FileSource, mapped_or_read};
     let path = path.as_ref();

@@ -20,7 +20,7 @@ impl Package {
     /// Opens a package, zip or unpacked folder, with the default [`OpenOptions`].
     ///
     /// # Errors
-    /// Io if the package cannot be read; errors of the package.
+    /// Returns an `Io` error if the package cannot be read; errors of the package.
     pub fn open(path: impl AsRef<Path>) -> Result<Package> {
         Package::open_with(path, &OpenOptions::new())
     }
@@ -28,7 +28,7 @@ impl Package {
     /// Opens a package, zip or unpacked folder.
     ///
     /// # Errors
-    /// The same as [`Package::open`].
+    /// Returns the same errors as [`Package::open`].
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Package> {
         PackageReader::open_with(path, options).map(Package)
     }
@@ -36,7 +36,7 @@ impl Package {
     /// Opens the zip that `source` reads, which is called `name` in errors.
     ///
     /// # Errors
-    /// The same as [`Package::open`].
+    /// Returns the same errors as [`Package::open`].
     pub fn open_source(
         source: Arc<dyn ByteSource>,
         name: impl Into<String>,
@@ -48,7 +48,7 @@ impl Package {
     /// Returns an open file as a package; `None` if the file has another format.
     ///
     /// # Errors
-    /// The same as [`Package::open`].
+    /// Returns the same errors as [`Package::open`].
     pub fn from_file(file: &File) -> Result<Option<Package>> {
         Ok(PackageReader::from_file(file)?.map(Package))
     }
@@ -58,7 +58,7 @@ impl Package {
     /// [`Recipe::open`](crate::Recipe::open) creates the description.
     ///
     /// # Errors
-    /// The same as [`Package::open`]; `package/part` if there is a `carton.toml`.
+    /// Returns the same errors as [`Package::open`]; `package/part` if there is a `carton.toml`.
     pub fn open_folder(
         path: impl AsRef<Path>,
         description: &Description,
@@ -76,7 +76,7 @@ impl Package {
     /// Checks every byte: see [`PackageVerifyOptions`].
     ///
     /// # Errors
-    /// Io. Errors in the package are in the report.
+    /// Returns an `Io` error. Errors in the package are in the report.
     pub fn verify(&self, options: &PackageVerifyOptions) -> Result<PackageReport> {
         verify(self, options)
     }
@@ -84,7 +84,7 @@ impl Package {
     /// Writes every file of the package into the new folder `to`, which appears when it is complete.
     ///
     /// # Errors
-    /// The same as [`PackageReader::read`]; Misuse if `to` exists.
+    /// Returns the same errors as [`PackageReader::read`]; a `Misuse` error if `to` exists.
     pub fn unpack(&self, to: impl AsRef<Path>) -> Result<UnpackReport> {
         self.unpack_with(to, &UnpackOptions::new())
     }
@@ -92,7 +92,7 @@ impl Package {
     /// Writes every file of the package into the folder `to`, with these options.
     ///
     /// # Errors
-    /// The same as [`Package::unpack`].
+    /// Returns the same errors as [`Package::unpack`].
     pub fn unpack_with(
         &self,
         to: impl AsRef<Path>,
@@ -104,7 +104,7 @@ impl Package {
     /// Writes the files under `model/` into the new folder `to`, which appears when it is complete.
     ///
     /// # Errors
-    /// The same as [`Package::unpack`].
+    /// Returns the same errors as [`Package::unpack`].
     pub fn unpack_model(&self, to: impl AsRef<Path>) -> Result<UnpackReport> {
         self.unpack_model_with(to, &UnpackOptions::new())
     }
@@ -112,7 +112,7 @@ impl Package {
     /// Writes the files under `model/` into the folder `to`, with these options.
     ///
     /// # Errors
-    /// The same as [`Package::unpack`].
+    /// Returns the same errors as [`Package::unpack`].
     pub fn unpack_model_with(
         &self,
         to: impl AsRef<Path>,

@@ -1,7 +1,7 @@
 //! Repairs a zip whose directory was lost, or that was cut short, with a new directory made from its entries'
 //! headers.
 
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::wire::zip::EntryKind;
 use holdall_core::wire::zip::write::{Entry, directory};
 use holdall_core::{Error, Result};
@@ -37,7 +37,7 @@ const PIECE: u64 = 4 << 20;
 /// unchanged and with a new directory.
 ///
 /// # Errors
-/// Io; the first error if no file can be recovered.
+/// Returns an `Io` error; the first error if no file can be recovered.
 pub fn repair(
     path: &Path,
     target: &Path,
@@ -122,7 +122,7 @@ fn compare_with_manifest(
         match taken.iter().position(|t| t.entry.name == *path) {
             None if links.iter().any(|(linked, _)| linked == listed) => {}
             None => {
-                let message = format!("`{}` is listed in `MANIFEST`, but missing", path.shown());
+                let message = format!("`{}` is listed in `MANIFEST`, but missing", path.escaped());
                 lost.push(MISSING_FILE.broken(message));
             }
             Some(at) => {

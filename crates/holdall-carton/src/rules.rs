@@ -1,4 +1,4 @@
-//! Rules of packages that apply only where there is a file system.
+//! Rules of packages that apply only on a file system.
 
 holdall_core::error::rules! {
     /// The rules of this module.

@@ -4,7 +4,7 @@ use super::ledger::{self, Entry};
 use super::rules::PLACE;
 use super::{Package, PackageFile};
 use holdall_core::Result;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_io::error::io;
 use holdall_io::package::MODEL;
 use holdall_io::package::read::{fill, reading};
@@ -125,7 +125,7 @@ pub(super) fn unpack(
     copied.sort_by_key(|(path, _)| *path);
     let left_behind = copied.into_iter().map(|(path, file)| {
         let to = file.next.as_deref().unwrap_or_default();
-        format!("that `{}` is a symbolic link to `{}`", path.shown(), to.shown())
+        format!("that `{}` is a symbolic link to `{}`", path.escaped(), to.escaped())
     });
     let left_behind = left_behind.collect();
     sink.finish(Durability::System)?;
@@ -135,9 +135,9 @@ pub(super) fn unpack(
 /// How a file was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
-    /// As itself.
+    /// A regular file or a symbolic link, as in the package.
     File,
-    /// As a copy of the symbolic link's target, because links are not supported.
+    /// A copy of the symbolic link's target, because the file system does not support links.
     Copy,
 }
 
@@ -148,13 +148,14 @@ fn keep_apart(package: &Package, what: UnpackScope, root: &Path) -> Result<()> {
         UnpackScope::Package => true,
         UnpackScope::Model => path.starts_with(MODEL),
     };
-    let twins: Vec<_> = package.twins().iter().filter(|(path, _)| inside(path)).collect();
-    if twins.is_empty() {
+    let conflicting_paths: Vec<_> =
+        package.conflicting_paths().iter().filter(|(path, _)| inside(path)).collect();
+    if conflicting_paths.is_empty() {
         return Ok(());
     }
     let failed = |e| io(e, "trying which names the file system tells apart");
     let probe = tempfile::tempdir_in(root).map_err(failed)?;
-    for (a, b) in twins {
+    for (a, b) in conflicting_paths {
         let (a_name, b_name) = (last(a), last(b));
         let file = probe.path().join(a_name);
         std::fs::write(&file, b"").map_err(failed)?;
@@ -203,7 +204,7 @@ fn write_file(
         return Ok(Written::File);
     }
     let to = root.join(path);
-    let failed = |e| io(e, format_args!("writing `{}`", path.shown()));
+    let failed = |e| io(e, format_args!("writing `{}`", path.escaped()));
     let written = match &file.next {
         // The target's bytes are checked when the target is written.
         Some(next) if make_link(&file.path, next, &to)? => return Ok(Written::File),
@@ -237,7 +238,7 @@ fn write_file(
 /// does not support it.
 fn make_link(from: &str, next: &str, to: &Path) -> Result<bool> {
     let text = link_text(from, next).ok_or_else(|| {
-        let (from, next) = (from.shown(), next.shown());
+        let (from, next) = (from.escaped(), next.escaped());
         SYMLINK.broken(format!("`{from}` leads to `{next}`"))
     })?;
     #[cfg(test)]
@@ -287,7 +288,7 @@ mod tests {
     pub(super) const NO_LINK: &str = "model/no-link-in-unpacking";
 
     #[test]
-    fn a_file_that_is_lost_on_its_way_is_found_before_the_folder_appears() {
+    fn a_lost_file_prevents_publishing_the_folder() {
         let dir = tempfile::tempdir().unwrap();
         let zip = dir.path().join("a.carton");
         let to = dir.path().join("to");
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn twins_that_are_one_here_are_refused() {
+    fn names_that_the_file_system_does_not_distinguish_are_refused() {
         let conflict = |are_one| super::check_apart(("model/A", "model/a"), are_one);
         assert!(conflict(false).is_ok());
         let e = conflict(true).map_err(|e| (e.code(), e.to_string()));

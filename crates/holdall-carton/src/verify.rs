@@ -10,7 +10,7 @@ use holdall_core::{Error, ErrorKind, Result, Warning};
 use holdall_io::error::CANCELLED;
 use holdall_io::{Strictness, Verdict};
 use holdall_io::{Work, with_work};
-use holdall_package::{LINKS_NAME, MANIFEST_NAME, unmet, warnings};
+use holdall_package::{LINKS_NAME, MANIFEST_NAME, unmet_requirements, warnings};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -91,7 +91,11 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
         ..PackageReport::default()
     };
     let has_file = |path: &str| package.file(path).is_some();
-    report.warnings.extend(unmet(package.description(), package.has_model(), &has_file));
+    report.warnings.extend(unmet_requirements(
+        package.description(),
+        package.has_model(),
+        &has_file,
+    ));
     // The target of a symbolic link is checked as a file of its own.
     let is_own_file = |f: &&PackageFile| f.target.is_none();
     let mut files: Vec<(usize, &PackageFile)> =

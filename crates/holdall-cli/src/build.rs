@@ -179,14 +179,15 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
     let mut report = Report::default();
     match (schema, rows) {
         (Some(schema), Some(rows)) => {
-            let (begun, dataset) = build.dataset_for(&schema, args.path.as_deref())?;
+            let (begun, dataset) = build.dataset_from_document(&schema, args.path.as_deref())?;
             build = begun;
             fill(args, &mut build, dataset, rows, &mut report)?;
         }
         (Some(schema), None) => build = build.with_document(&schema)?,
         (None, Some(rows)) => {
             let kind = columns.unwrap_or_default();
-            let dataset = build.dataset_of(args.path.as_deref().unwrap_or("records"), &kind)?;
+            let dataset =
+                build.dataset_with_kind(args.path.as_deref().unwrap_or("records"), &kind)?;
             fill(args, &mut build, dataset, rows, &mut report)?;
         }
         (None, None) => {}
@@ -201,7 +202,7 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
     Ok(Status::Fine)
 }
 
-/// What was written into the file.
+/// The numbers of records and tensors written to the file.
 #[derive(Default)]
 struct Report {
     records: Option<(String, u64)>,
@@ -229,7 +230,9 @@ fn blob(
     let dedup = |blob: BlobWriter| if args.dedup { blob.with_dedup() } else { blob };
     let Some(path) = &args.runs else {
         let blob = match build.blob_for(name, args.content) {
-            Err(e) if e.code() == WHICH_CONTENT.code => build.blob_of(name, Content::Bytes),
+            Err(e) if e.code() == WHICH_CONTENT.code => {
+                build.blob_with_content(name, Content::Bytes)
+            }
             found => found,
         };
         let folder = args.files.files.as_deref().unwrap_or(Path::new("."));

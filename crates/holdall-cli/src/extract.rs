@@ -116,7 +116,7 @@ impl Rows {
     }
 }
 
-/// What to write: the source of the bytes, and their type and shape.
+/// The data to write: the source of the bytes, and their type and shape.
 struct Extraction {
     from: From,
     dtype: DType,
@@ -511,7 +511,7 @@ fn report(
         From::Made(_) => None,
     };
     let fields = fields! {
-        source: input::shown(&args.file),
+        source: input::display_name(&args.file),
         tensor: tensor.name(),
         component: component,
         target: args.output.display().to_string(),

@@ -141,11 +141,11 @@ fn read_policy(session: &Session) -> holdall::http::Policy {
 }
 
 /// Returns the name of an input, for output and errors.
-pub(crate) fn shown(path: &Path) -> String {
+pub(crate) fn display_name(path: &Path) -> String {
     if path.as_os_str() == "-" {
         return STDIN.to_owned();
     }
-    holdall::http::shown(path)
+    holdall::http::redacted(path)
 }
 
 /// Opens a file, an address, a file in an archive, or standard input if it is `-`. Returns its length in bytes and a
@@ -168,7 +168,7 @@ pub(crate) fn reader(
         if metadata.is_file() {
             return Ok((metadata.len(), Box::new(file)));
         }
-        read_all(session, &mut file, &shown(path))?
+        read_all(session, &mut file, &display_name(path))?
     };
     Ok((bytes.len() as u64, Box::new(Cursor::new(bytes))))
 }

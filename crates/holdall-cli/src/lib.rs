@@ -45,7 +45,7 @@ mod view;
 mod writing;
 
 pub use args::size;
-pub use signals::{own_signals, starts_by};
+pub use signals::{own_signals, set_program_command};
 
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Command};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     holdall_cli::own_signals();
     if let Ok(program) = std::env::current_exe() {
-        holdall_cli::starts_by(vec![program.into()]);
+        holdall_cli::set_program_command(vec![program.into()]);
     }
     holdall_cli::run(std::env::args_os().collect()).into()
 }

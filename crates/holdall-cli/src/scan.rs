@@ -67,7 +67,7 @@ fn text(session: &Session, name: &str, report: &ScanReport) -> Result<(), Failur
     let paint = session.paint();
     for pickle in &report.pickles {
         if !quiet || pickle.verdict != Verdict::Safe {
-            shown(session, pickle)?;
+            print_pickle(session, pickle)?;
         }
     }
     let out = &mut *session.out();
@@ -87,7 +87,7 @@ fn text(session: &Session, name: &str, report: &ScanReport) -> Result<(), Failur
 }
 
 /// Prints a pickle and its imports.
-fn shown(session: &Session, pickle: &Pickle) -> Result<(), Failure> {
+fn print_pickle(session: &Session, pickle: &Pickle) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
     let source = paint.on(escape(&pickle.source), Style::Title);

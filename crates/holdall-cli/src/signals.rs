@@ -17,7 +17,7 @@ pub fn own_signals() {
 static PROGRAM: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// Sets the command line that starts this program, for commands that start it again as another process.
-pub fn starts_by(command: Vec<OsString>) {
+pub fn set_program_command(command: Vec<OsString>) {
     // Only the first call counts.
     let _ = PROGRAM.set(command);
 }

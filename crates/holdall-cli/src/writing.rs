@@ -210,7 +210,7 @@ pub(crate) fn warn_of_unused_renames(session: &Session, rules: &[Rename], file: 
     }
 }
 
-/// Where to write a file: at its path, or at a temporary one, for upload to an object store.
+/// The destination of a written file: its path, or a temporary file for upload to an object store.
 pub(crate) enum Output<'a> {
     Path(&'a Path),
     #[cfg(feature = "stores")]

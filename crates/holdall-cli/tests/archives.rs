@@ -24,7 +24,7 @@ pub(crate) fn tar(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_in_an_archive_is_shown() {
+fn members_of_an_archive_are_listed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("models.tar").to_str().unwrap().to_owned();
     let model = std::fs::read(accept("safetensors/made-dtypes.safetensors")).unwrap();

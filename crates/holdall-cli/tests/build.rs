@@ -71,7 +71,7 @@ fn every_form_gives_the_same_records() {
 }
 
 #[test]
-fn what_does_not_fit_ends_the_build_with_its_line() {
+fn invalid_records_end_the_build_with_their_line() {
     let folder = Folder::new();
     let schema = folder.write("s.json", PAIR);
     let out = folder.at("out.zt");
@@ -212,7 +212,7 @@ fn the_schema_of_a_file_says_where_records_stand() {
 }
 
 #[test]
-fn quotes_that_do_not_close_are_told_by_their_line() {
+fn unclosed_quotes_are_reported_with_their_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (schema, table, out) = (path("s.json"), path("t.csv"), path("o.mt"));
@@ -238,7 +238,7 @@ fn quotes_that_do_not_close_are_told_by_their_line() {
 }
 
 #[test]
-fn columns_do_not_say_twice_what_a_member_is() {
+fn two_columns_for_one_member_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (schema, table, out) = (path("s.json"), path("t.csv"), path("o.mt"));
@@ -270,7 +270,7 @@ fn a_byte_order_mark_is_no_part_of_the_text() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_no_file_is_not_waited_for() {
+fn pipes_and_devices_are_refused_without_waiting() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (schema, lines, out) = (path("s.json"), path("r.ndjson"), path("o.mt"));

@@ -23,7 +23,7 @@ fn copy_of(folder: &str) -> tempfile::TempDir {
 
 /// One byte of a component does not match its digest: every way of reading its values fails.
 #[test]
-fn a_changed_component_is_handed_to_nobody() {
+fn a_changed_component_is_never_returned() {
     let dir = tempfile::tempdir().unwrap();
     let out = |name: &str| dir.path().join(name).display().to_string();
     for (name, tensor, forms) in [
@@ -81,7 +81,7 @@ fn a_package_with_other_files_than_it_says_is_refused() {
 }
 
 #[test]
-fn integers_beside_fractions_are_exact_or_refused() {
+fn integers_among_fractions_are_exact_or_refused() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).display().to_string();
     let bigint = std::fs::read_to_string(path_of("bigint2.ndjson")).unwrap();
@@ -234,7 +234,7 @@ fn unknown_types_of_gguf_survive() {
 }
 
 #[test]
-fn strides_mean_what_they_say() {
+fn strided_tensors_have_the_expected_elements() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("o.npy");
     let out = to.display().to_string();

@@ -144,7 +144,7 @@ mod built {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_options_are_refused() {
         let folder = Folder::new();
         let (data, out, other) = (folder.at("d.mt"), folder.at("o.parquet"), folder.at("o.arrow"));
         let no = |args: &[&str], status: i32, says: &str| {
@@ -258,7 +258,7 @@ mod built {
     }
 
     #[test]
-    fn pyarrow_reads_what_is_written() {
+    fn pyarrow_reads_written_files() {
         let Some(with) = pyarrow() else {
             eprintln!("SKIPPED: there is no python3 with pyarrow");
             return;
@@ -284,7 +284,7 @@ assert pq.ParquetFile('d.parquet').metadata.row_group(0).column(0).compression =
     }
 
     #[test]
-    fn what_pyarrow_writes_is_read() {
+    fn files_written_by_pyarrow_are_read() {
         let Some(with) = pyarrow() else {
             eprintln!("SKIPPED: there is no python3 with pyarrow");
             return;

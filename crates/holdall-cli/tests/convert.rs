@@ -61,7 +61,7 @@ fn every_version_there_and_back_keeps_every_byte() {
 }
 
 #[test]
-fn the_report_says_what_was_done() {
+fn the_report_lists_all_changes() {
     let dir = tempfile::tempdir().unwrap();
     let (source, target) = (accept("ztensor/v1.2-dense_all.zt"), path(&dir, "x.safetensors"));
     let found = holdall(["convert", &source, &target, "-s", "t_f*", "--json"]).ends_with(0);
@@ -77,7 +77,7 @@ fn the_report_says_what_was_done() {
 }
 
 #[test]
-fn nothing_is_written_when_something_is_refused() {
+fn a_refusal_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let sparse = accept("ztensor/v1.2-sparse.zt");
     let target = path(&dir, "x.safetensors");
@@ -166,7 +166,7 @@ fn a_dry_run_writes_nothing() {
 }
 
 #[test]
-fn what_was_asked_for_and_cannot_be_is_refused() {
+fn impossible_options_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let source = accept("safetensors/st_dense_all.safetensors");
     let out = path(&dir, "out.safetensors");
@@ -194,7 +194,7 @@ fn what_was_asked_for_and_cannot_be_is_refused() {
 }
 
 #[test]
-fn what_a_layout_needs_is_not_dropped() {
+fn attributes_that_a_layout_requires_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let (source, out) = (accept("metatensor/made-optional.mt"), path(&dir, "out.zt"));
     holdall(["convert", &source, &out]).ends_with(0);
@@ -289,7 +289,7 @@ fn links_are_followed_and_stay() {
 /// Temporary files of a killed conversion, on systems without unnamed files, are removed by the next one.
 #[cfg(unix)]
 #[test]
-fn what_killed_writes_left_goes_with_the_next_one() {
+fn the_next_write_removes_leftovers_of_killed_ones() {
     let dir = tempfile::tempdir().unwrap();
     let source = accept("safetensors/st_dense_all.safetensors");
     let target = path(&dir, "out.zt");
@@ -307,7 +307,7 @@ fn what_killed_writes_left_goes_with_the_next_one() {
 
 /// Errors name the file as the user did, and an invalid target is reported before anything is read.
 #[test]
-fn what_is_no_place_for_a_file_is_said_first() {
+fn invalid_targets_are_refused_before_reading() {
     let dir = tempfile::tempdir().unwrap();
     let source = accept("ztensor/v1.2-dense_all.zt");
     let refused = |args: &[&str], status: i32, code: &str, message: &str| {
@@ -331,7 +331,7 @@ fn what_is_no_place_for_a_file_is_said_first() {
         for more in [&["-f"][..], &["-n"], &["--no-sync"]] {
             let args = |out| [&["convert", source, out, "--to", "ztensor"], more].concat();
             refused(&args("dir.zt"), 3, "io/failed", "a folder, not a file");
-            refused(&args("./x/"), 3, "io/failed", "names a folder, and it does not exist");
+            refused(&args("./x/"), 3, "io/failed", "names a folder, which does not exist");
             refused(&args("no/x.zt"), 3, "io/failed", "the folder `no` does not exist");
             refused(&args("m.zt/"), 3, "io/failed", "creating: ");
             refused(&args("m.zt/x.zt"), 3, "io/failed", "`m.zt` is a file, not a folder");
@@ -378,7 +378,7 @@ fn floats(path: &str, tensors: &[(&str, &[f32])]) {
 }
 
 #[test]
-fn floats_become_other_floats_and_what_overflows_is_told() {
+fn casts_report_overflows() {
     let dir = tempfile::tempdir().unwrap();
     let (source, out) = (path(&dir, "a.safetensors"), path(&dir, "b.zt"));
     floats(&source, &[("a.norm", &[1.0]), ("a.w", &[0.5, 1e5, -1e5]), ("b.w", &[3.0, 1000.0])]);
@@ -429,7 +429,7 @@ fn floats_become_other_floats_and_what_overflows_is_told() {
 }
 
 #[test]
-fn what_has_no_floats_is_refused_when_it_is_named() {
+fn casting_a_named_tensor_without_floats_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (source, out) = (accept("ztensor/v1.2-dense_all.zt"), path(&dir, "x.zt"));
     for (rule, code) in [
@@ -489,7 +489,7 @@ fn arrays_and_folders_of_them_are_converted() {
 }
 
 #[test]
-fn tensors_become_sparse_and_quantized_and_the_error_is_told() {
+fn sparse_and_quantized_conversions_report_their_error() {
     let dir = tempfile::tempdir().unwrap();
     let source = accept("../../examples/tiny.zt");
     let (out, back) = (path(&dir, "out.zt"), path(&dir, "back.zt"));

@@ -7,7 +7,7 @@ use command::{command, files};
 use std::path::Path;
 
 #[test]
-fn corpus_files_are_what_is_written_beside_them() {
+fn corpus_files_match_their_descriptions() {
     let bless = std::env::var_os("HOLDALL_BLESS").is_some();
     let mut differ = Vec::new();
     for path in files("accept") {

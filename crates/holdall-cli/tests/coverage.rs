@@ -86,7 +86,7 @@ fn run(command: &str) -> String {
 }
 
 #[test]
-fn every_command_prints_what_the_page_says() {
+fn every_command_prints_the_documented_output() {
     let cases: Vec<Case> = cases().into_iter().filter(|case| case.snippet().is_none()).collect();
     assert!(cases.len() > 300, "{}", cases.len());
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -127,7 +127,7 @@ fn programs(page: &str, heading: &str) -> String {
     out
 }
 
-/// A line that checks something: an assertion, or what is printed with the output beside it.
+/// A line that checks something: an assertion, or a printed value with its output as a comment.
 fn checks(line: &str) -> bool {
     line.starts_with("console.log(")
         && line.split_once(") // ").is_some_and(|(_, out)| !out.is_empty())

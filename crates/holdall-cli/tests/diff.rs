@@ -26,7 +26,7 @@ fn how_something_is_stored_is_no_difference() {
 }
 
 #[test]
-fn each_difference_is_said() {
+fn each_difference_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("b.zt");
     let b = path.to_str().unwrap();
@@ -111,7 +111,7 @@ fn values_within_a_tolerance_agree() {
 
 /// Each frame is below the limit, but the component is above it.
 #[test]
-fn what_a_limit_keeps_from_being_compared_is_no_difference() {
+fn tensors_above_a_limit_are_not_differences() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (from, packed) = (path("a.safetensors"), path("a.zt"));

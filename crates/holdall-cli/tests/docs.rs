@@ -10,22 +10,22 @@ use std::path::{Path, PathBuf};
 const ANY: &str = "…";
 
 #[test]
-fn the_readme_shows_what_the_command_prints() {
+fn the_readme_shows_the_commands_output() {
     check("README.md");
 }
 
 #[test]
-fn the_guide_shows_what_the_command_prints() {
+fn the_guide_shows_the_commands_output() {
     check("docs/guide.md");
 }
 
 #[test]
-fn the_page_of_the_command_shows_what_it_prints() {
+fn the_command_page_shows_the_commands_output() {
     check("docs/cli.md");
 }
 
 #[test]
-fn the_page_about_llama_cpp_shows_what_the_command_prints() {
+fn the_llama_cpp_page_shows_the_commands_output() {
     check("docs/llama-cpp.md");
 }
 

@@ -183,7 +183,7 @@ fn attributes_of_every_type() {
 }
 
 #[test]
-fn what_was_done_is_said() {
+fn the_report_lists_all_changes() {
     let file = Edited::new("ztensor/v1.2-append.zt");
     let found = file.edit(&["remove", "third_csr", "--json"]).ends_with(0).json();
     assert_eq!(found["source"], file.path);
@@ -232,7 +232,7 @@ fn limits_and_ways_of_reading_are_those_asked_for() {
 }
 
 #[test]
-fn what_the_format_cannot_hold_is_answered_with_advice_for_an_edit() {
+fn unsupported_tensors_are_refused_with_advice_for_an_edit() {
     let file = Edited::new("ztensor/v1.0-dense_all.zt");
     let before = std::fs::read(&file.path).unwrap();
     let tensor = file.names()[0].clone();

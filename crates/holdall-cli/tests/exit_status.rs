@@ -123,7 +123,7 @@ fn wrong_arguments_end_with_2_and_are_json_when_asked() {
 }
 
 #[test]
-fn misuse_and_names_that_are_not_there_end_with_2() {
+fn misuse_and_missing_names_end_with_2() {
     let path = accept("ztensor/v1.2-dense_all.zt");
     let found = holdall(["inspect", &path, "-s", "t_f33"]).ends_with(2);
     assert!(found.err.contains("[select/nothing]"), "{found:?}");
@@ -270,7 +270,7 @@ fn help_is_a_command_too() {
 }
 
 #[test]
-fn manual_pages_go_into_a_folder_that_is_there() {
+fn manual_pages_require_an_existing_folder() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("none").to_str().unwrap().to_owned();
     let error = holdall(["man", "--dir", &missing, "--json"]).ends_with(3).error();
@@ -422,7 +422,7 @@ fn a_name_that_is_nearly_that_of_a_file_gets_it() {
 }
 
 #[test]
-fn what_is_at_an_address_is_not_edited() {
+fn remote_files_are_not_edited() {
     let error = holdall(["edit", "--json", "s3://bucket/a.zt", "set", "a=b"]).ends_with(4).error();
     assert_eq!(
         (&error["code"], &error["hint"]),

@@ -106,7 +106,7 @@ fn components_and_dense_forms_of_sparse_tensors() {
 }
 
 #[test]
-fn what_cannot_be_is_misuse() {
+fn impossible_options_are_misuse() {
     for (args, code) in [
         (&["t_f32", "-o", "-"][..], "extract/which-format"),
         (&["t_f32", "-o", "x.txt"], "extract/which-format"),
@@ -267,7 +267,7 @@ fn npy(path: &str) -> (String, Vec<u8>) {
 /// Every dense or strided tensor written by PyTorch and NumPy is extracted in row-major order, as an independent reader
 /// has it.
 #[test]
-fn what_is_extracted_is_what_others_read() {
+fn extracted_files_are_read_by_other_libraries() {
     use sha2::Digest as _;
     let dir = tempfile::tempdir().unwrap();
     let (out, mut seen) = (dir.path().join("x.npy").to_str().unwrap().to_owned(), [0, 0]);

@@ -4,7 +4,7 @@ use crate::command::{accept, golden, holdall, holdall_with};
 use serde_json::{Value as Json, json};
 
 #[test]
-fn golden_files_are_what_is_written_beside_them() {
+fn golden_files_match_their_descriptions() {
     for (path, expected) in golden() {
         let path = path.to_str().unwrap();
         // The other formats have different descriptions and their own tests.
@@ -69,7 +69,7 @@ fn the_object_is_this_one_byte_for_byte() {
 }
 
 #[test]
-fn lengths_that_no_header_tells_are_found_by_decoding() {
+fn lengths_missing_in_headers_are_found_by_decoding() {
     // In zTensor 0.1 to 1.1, the header does not have the decoded lengths of compressed sparse components.
     let path = accept("ztensor/v1.0-sparse.zt");
     let found = holdall(["inspect", "--json", &path]).ends_with(0).json();

@@ -85,7 +85,7 @@ fn statistics_as_text_and_as_json() {
 }
 
 #[test]
-fn repeated_layers_are_one_row_unless_told_otherwise() {
+fn repeated_layers_are_one_row_by_default() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("layers.zt").to_str().unwrap().to_owned();
     holdall(["convert", &accept("ztensor/v1.0-empty.zt"), &path]).ends_with(0);

@@ -85,7 +85,7 @@ fn values_are_shown_checked_extracted_and_converted() {
 }
 
 #[test]
-fn what_is_wrong_with_a_description_names_file_line_and_key() {
+fn errors_in_a_description_name_file_line_and_key() {
     let made = Made::new();
     let layouts = made.path("bad.toml");
     std::fs::write(&layouts, DESCRIPTION.replace("* scale[row]", "* scale")).unwrap();

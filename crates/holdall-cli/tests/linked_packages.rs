@@ -157,7 +157,7 @@ fn links_resolve_for_every_command() {
         links_to.iter().for_each(|link| args.extend(["--link", link]));
         place.online("none", &args).ends_with(0);
         let cache = format!("cache-{at}");
-        // Nothing of it can be run without what is not here.
+        // The package cannot run without the missing files.
         let e = place.offline(&cache, &["test", &package, "--json"]);
         assert_ne!(e.status, 0, "{links:?}");
         let error = match e.out.is_empty() {

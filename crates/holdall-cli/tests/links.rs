@@ -186,7 +186,7 @@ fn linked_files_are_read_where_they_are_wanted() {
 }
 
 #[test]
-fn what_is_damaged_is_named() {
+fn damaged_files_are_named() {
     let place = Fixture::new();
     place.holdall(&["unpack", "a.carton", "-o", "folder"]).ends_with(0);
     let damage = |from: &str, to: &str| {

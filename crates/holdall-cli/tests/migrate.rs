@@ -70,7 +70,7 @@ fn members_are_added_renamed_and_widened() {
 }
 
 #[test]
-fn nothing_is_left_out_unless_told() {
+fn nothing_is_dropped_by_default() {
     let (_folder, old, new) = photos("zt");
     let narrow = r#"{"TypeDef:Struct": ["id"], "required": ["id"],
         "properties": {"id": {"TypeDef:Uint32": true}}}"#;
@@ -94,7 +94,7 @@ fn nothing_is_left_out_unless_told() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_a_file_appears() {
+fn impossible_migrations_leave_no_file() {
     let (_folder, old, new) = photos("zt");
     let migrate = |schema: &str, more: &[&str]| {
         let args = ["schema", "migrate", &old, schema, "-o", &new, "--json"];
@@ -326,7 +326,7 @@ fn records_are_read_under_a_new_schema() {
 }
 
 #[test]
-fn a_dry_run_shows_what_would_be_done() {
+fn a_dry_run_shows_the_plan() {
     let (_folder, old, new) = photos("mt");
     let schema = example("schema3.json");
     let args = ["schema", "migrate", &old, &schema, "--dry-run", "-o", &new];
@@ -359,7 +359,7 @@ fn a_dry_run_shows_what_would_be_done() {
 }
 
 #[test]
-fn converters_that_there_are_not_are_refused() {
+fn unknown_converters_are_refused() {
     let (_folder, old, new) = photos("mt");
     let schema = example("schema3.json");
     let code = |by: &str| {

@@ -32,7 +32,7 @@ fn path(folder: &tempfile::TempDir) -> &str {
 }
 
 #[test]
-fn self_tests_are_run_and_told() {
+fn self_tests_are_run_and_reported() {
     let ran = holdall(["test", &xor()]).ends_with(0);
     assert_eq!(ran.out.lines().last(), Some("1 self-test: 1 passed, 0 failed"));
     let json = holdall(["test", &xor(), "--json"]).ends_with(0).json();
@@ -91,7 +91,7 @@ fn a_self_test_that_fails_says_where() {
 }
 
 #[test]
-fn what_keeps_a_package_from_running_has_a_code() {
+fn packages_that_cannot_run_fail_with_a_code() {
     let swap = |from: &'static str, to: &'static str| {
         let folder = changed(|text| {
             assert!(text.contains(from));
@@ -155,7 +155,7 @@ fn inputs_come_in_every_form_and_outputs_go_in_every_form() {
 }
 
 #[test]
-fn outputs_that_cannot_be_files_leave_nothing_behind() {
+fn outputs_with_invalid_file_names_write_nothing() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("model")).unwrap();
     let toml = "spec_version = 1\n[runner]\nrunner_name = \"noop\"\nrequired_framework_version = \"1\"\n\
@@ -185,7 +185,7 @@ fn outputs_that_cannot_be_files_leave_nothing_behind() {
 }
 
 #[test]
-fn inputs_that_cannot_be_are_told() {
+fn invalid_inputs_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let short = folder.path().join("x.bin").to_str().unwrap().to_owned();
     std::fs::write(&short, [0; 7]).unwrap();
@@ -215,7 +215,7 @@ fn inputs_that_cannot_be_are_told() {
 }
 
 #[test]
-fn what_is_wrong_with_arguments_is_said() {
+fn invalid_arguments_are_explained() {
     let two = holdall(["run", &xor(), "[[1, 2]]", "[[1, 2]]", "--json"]);
     assert_eq!(two.ends_with(2).error()["code"], "signature/position");
     let large = holdall(["run", &xor(), "[[1, 1e400]]", "--json"]).ends_with(2).error();
@@ -288,7 +288,7 @@ fn a_python_model_runs_where_there_is_one() {
 }
 
 #[test]
-fn a_python_model_gets_what_the_command_passes() {
+fn a_python_model_receives_the_commands_inputs() {
     let numpy = std::process::Command::new("python3").args(["-c", "import numpy"]).output();
     if !numpy.is_ok_and(|out| out.status.success()) {
         eprintln!("SKIPPED: there is no python3 with numpy");
@@ -323,7 +323,7 @@ fn a_python_model_gets_what_the_command_passes() {
 /// If the command is killed by a signal, neither files nor processes remain.
 #[test]
 #[cfg(unix)]
-fn a_command_that_is_killed_leaves_no_files_behind() {
+fn a_killed_command_leaves_no_files() {
     use std::time::{Duration, Instant};
     let numpy = std::process::Command::new("python3").args(["-c", "import numpy"]).output();
     if !numpy.is_ok_and(|out| out.status.success()) {
@@ -368,7 +368,7 @@ fn a_command_that_is_killed_leaves_no_files_behind() {
 /// itself.
 #[test]
 #[cfg(unix)]
-fn a_command_that_is_interrupted_leaves_no_files_behind() {
+fn an_interrupted_command_leaves_no_files() {
     use std::time::{Duration, Instant};
     let numpy = std::process::Command::new("python3").args(["-c", "import numpy"]).output();
     if !numpy.is_ok_and(|out| out.status.success()) {
@@ -503,7 +503,7 @@ fn python_package(code: &str) -> tempfile::TempDir {
 /// A real encoder, built by `interop/onnx/minilm.py`: its self-test, and sentences of one or more tokens.
 #[test]
 #[ignore = "needs a real model: cargo xtask interop"]
-fn a_real_encoder_gives_what_numpy_gives() {
+fn a_real_encoder_returns_the_same_as_numpy() {
     let package = std::env::var("HOLDALL_MINILM").expect("`cargo xtask interop` runs this test");
     // Packing twice gives the same bytes, and the package is sound.
     let folder = tempfile::tempdir().unwrap();

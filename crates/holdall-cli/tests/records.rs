@@ -123,7 +123,7 @@ fn samples_are_the_same_each_time() {
 }
 
 #[test]
-fn a_table_is_what_fits_a_screen() {
+fn a_table_fits_the_terminal() {
     let file = file(50);
     let text = shown(&file, &[]);
     let all: Vec<&str> = text.lines().collect();

@@ -4,7 +4,7 @@ use crate::command::{accept, holdall};
 use serde_json::json;
 
 #[test]
-fn what_is_taken_and_what_is_left_out() {
+fn salvaged_and_lost_tensors_are_listed() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (whole, cut, out) = (path("whole.safetensors"), path("cut.safetensors"), path("out.zt"));

@@ -4,7 +4,7 @@ use crate::command::{accept, corpus, holdall};
 use serde_json::json;
 
 #[test]
-fn what_is_told_and_the_exit_status() {
+fn reports_and_exit_status() {
     let safe = accept("pytorch/torch_state.pt");
     let bad = corpus().join("reject/pytorch/pytorch.global.stack.pt").display().to_string();
     let text = holdall(["scan", &safe]).ends_with(0).out;

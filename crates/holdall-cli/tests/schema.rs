@@ -34,7 +34,7 @@ fn a_layout_says_where_each_path_lies() {
     assert_eq!(row(&report, "image")["presence"], json!({"byte": 0, "bit": 1}));
     assert_eq!(row(&report, "label")["kind"], "Enum of 3");
     let element = row(&report, "tags[]");
-    assert_eq!((&element["place"], &element["offset"]), (&json!("heap"), &json!(0)));
+    assert_eq!((&element["base"], &element["offset"]), (&json!("heap"), &json!(0)));
 
     let text = holdall(["schema", "layout", &example("schema.json")]).ends_with(0).out;
     for part in ["Struct, 80 bytes, aligned to 16", "heap", "+0", "bit 0.1", "String []"] {
@@ -134,7 +134,7 @@ fn an_unsound_schema_is_a_finding_with_its_pointer() {
 }
 
 #[test]
-fn records_that_do_not_fit_are_told_with_line_and_path() {
+fn invalid_records_are_reported_with_line_and_path() {
     let lines = br#"{"id": 1, "label": "cat", "caption": "a", "tags": []}
 
 {"id": 2, "label": "cow", "caption": "b", "tags": []}

@@ -74,7 +74,7 @@ fn tables_nest_by_the_names_of_their_columns() {
 }
 
 #[test]
-fn what_a_table_was_taken_for_is_said_and_built() {
+fn the_detected_table_dialect_is_printed_and_used() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (table, schema, file) = (at("points.csv"), at("point.json"), at("points.mt"));
@@ -90,7 +90,7 @@ fn what_a_table_was_taken_for_is_said_and_built() {
 }
 
 #[test]
-fn what_no_schema_describes_is_told_with_both_lines() {
+fn contradicting_rows_are_reported_with_both_lines() {
     let lines = b"{\"a\": {\"b\": [1]}}\n{\"a\": {\"b\": [2]}}\n{\"a\": {\"b\": [\"x\"]}}\n";
     let error = holdall_with(["schema", "infer", "-", "--json"], lines).ends_with(4).error();
     assert_eq!(error["code"], "infer/mixed");
@@ -155,7 +155,7 @@ fn the_tensors_of_a_file_make_a_schema_too() {
 
 /// Integers mixed with fractions are kept exactly, or are refused.
 #[test]
-fn integers_beside_a_fraction_are_exact_or_refused() {
+fn integers_among_fractions_are_exact_or_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (rows, schema, out) = (path("r.ndjson"), path("s.json"), path("o.zt"));

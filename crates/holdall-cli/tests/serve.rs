@@ -15,7 +15,7 @@ fn tiny() -> PathBuf {
 const ALLOW: [&str; 2] = ["--allow", "private-hosts"];
 
 #[test]
-fn commands_read_what_is_served_and_a_signal_ends_it() {
+fn commands_read_served_files_and_a_signal_stops_the_server() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(tiny(), folder.path().join("tiny.zt")).unwrap();
     let key = folder.path().join(".key");
@@ -121,7 +121,7 @@ fn no_token_goes_over_a_network_in_plain_text() {
 }
 
 #[test]
-fn what_cannot_be_served_is_told() {
+fn files_that_cannot_be_served_are_reported() {
     let tiny = tiny();
     let tiny = tiny.to_str().unwrap();
     for (args, code) in [
@@ -165,7 +165,7 @@ fn body(mut stream: std::net::TcpStream) -> Vec<u8> {
 }
 
 #[test]
-fn numbers_are_told_where_they_are_asked_for() {
+fn metrics_are_served_on_request() {
     let tiny = tiny();
     let none = Serving::new(&[tiny.to_str().unwrap()]);
     assert!(none.report["metrics"].is_null());
@@ -206,7 +206,7 @@ fn numbers_are_told_where_they_are_asked_for() {
 }
 
 #[test]
-fn bytes_of_a_second_are_bounded_and_answers_on_their_way_are_sent_to_the_end() {
+fn the_rate_is_limited_and_running_responses_are_completed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("noise.bin");
     let bytes = noise(&path, 400_000);

@@ -62,7 +62,7 @@ fn keys_come_from_the_environment_and_from_profiles() {
 }
 
 #[test]
-fn what_is_refused_says_what_to_do_and_shows_no_secret() {
+fn refusals_give_advice_without_secrets() {
     let server = bucket();
     let address = format!("s3://{BUCKET}/m/w.safetensors");
     let e = holdall(&server, &[], &["inspect", "--json", &address]).ends_with(3).error();

@@ -17,7 +17,7 @@ fn a_pipe_gets_no_colours_unless_it_asks() {
 }
 
 #[test]
-fn the_listing_says_what_is_in_the_file() {
+fn the_listing_describes_the_file() {
     let found = holdall(["inspect", &accept("ztensor/v1.2-append.zt")]).ends_with(0);
     for text in [
         "zTensor 1.2.0",

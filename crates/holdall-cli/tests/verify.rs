@@ -23,7 +23,7 @@ fn every_accepted_file_is_sound() {
 
 /// Checks the verdict, findings, JSON, text and exit status for every accepted file.
 #[test]
-fn what_strictness_refuses_it_says() {
+fn strict_findings_are_explained() {
     let mut refused = 0;
     for path in files("accept") {
         let path = path.to_str().unwrap();
@@ -129,7 +129,7 @@ fn padding_that_is_not_zero_is_bad_where_asked_strictly() {
 }
 
 #[test]
-fn what_was_not_verified_is_said() {
+fn unverified_tensors_are_reported() {
     let path = accept("ztensor/v1.2-dense_all.zt");
     let report = holdall(["verify", "--json", &path]).ends_with(0).json();
     let unverified = &report["unverified"][0];

@@ -72,7 +72,7 @@ impl Served {
 }
 
 #[test]
-fn the_page_and_the_file_are_there_and_nothing_else() {
+fn only_the_page_and_the_file_are_served() {
     let folder = tempfile::tempdir().unwrap();
     let page = page(folder.path());
     let file = folder.path().join("a file.bin");
@@ -157,7 +157,7 @@ fn the_page_and_the_file_are_there_and_nothing_else() {
 }
 
 #[test]
-fn of_a_model_in_several_files_those_are_there_and_nothing_else() {
+fn a_sharded_model_is_served_with_its_files_only() {
     let folder = tempfile::tempdir().unwrap();
     let page = page(folder.path());
     let model = folder.path().join("llama 3");
@@ -207,7 +207,7 @@ fn each_server_has_a_token_of_its_own_and_two_files_are_compared() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_said() {
+fn files_that_cannot_be_viewed_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = command::accept("safetensors/st_fp8.safetensors");
     let empty = folder.path().to_str().unwrap();

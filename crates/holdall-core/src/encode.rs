@@ -1,10 +1,10 @@
 //! The write side, append-only and without I/O: an encoder decides where bytes go, and the caller writes them.
 //!
 //! A writer calls [`Encode::begin`] and appends the bytes that it returns. Then, for each component, it calls
-//! [`Encode::before`] and appends the bytes, calls [`Encode::next_offset`] and appends zeros up to that offset, appends
+//! [`Encode::preceding_bytes`] and appends the bytes, calls [`Encode::next_offset`] and appends zeros up to that offset, appends
 //! the stored bytes, and calls [`Encode::component_written`]. At the end it calls [`Encode::finish`] and appends the
 //! bytes. The bytes of components do not pass through the encoder, except for components that the encoder
-//! [states](Encode::states) in its header: these are passed to [`Encode::state`].
+//! [states](Encode::stores_in_header) in its header: these are passed to [`Encode::add_header_values`].
 
 use crate::error::{Result, Rule};
 use crate::model::{
@@ -155,11 +155,11 @@ pub struct EncodeOptions {
     pub stated: Option<String>,
     /// The alignment of components in bytes: a power of two that is at least the format's own alignment.
     pub align: Option<u64>,
-    /// Who checks the plain values of a header against the standard keywords of their schema.
+    /// Selects the check of a header's plain values against the standard keywords of their schema.
     pub values: ValueCheck,
 }
 
-/// Who checks the plain values of a header against the standard keywords of their schema.
+/// Selects the check of a header's plain values against the standard keywords of their schema.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValueCheck {
@@ -176,7 +176,7 @@ impl EncodeOptions {
         EncodeOptions { version: None, stated: None, align: None, values: ValueCheck::Encoder }
     }
 
-    /// Has the caller check plain values.
+    /// Sets which side checks the plain values of a header: the encoder or the caller.
     pub fn with_values(mut self, values: ValueCheck) -> EncodeOptions {
         self.values = values;
         self
@@ -220,15 +220,15 @@ impl EncodeOptions {
         }
     }
 
-    /// Refuses a version, for a format without versions. `what` starts the message, and states that the format has
+    /// Refuses a version, for a format without versions. `message` starts the message, and states that the format has
     /// none.
     ///
     /// # Errors
     /// Returns `format/unknown-version` if a version was requested.
-    pub fn check_unversioned(&self, what: &str) -> Result<()> {
+    pub fn check_unversioned(&self, message: &str) -> Result<()> {
         let Some(version) = &self.version else { return Ok(()) };
         Err(UNKNOWN_VERSION
-            .broken(format!("{what}, but version `{version}` was requested"))
+            .broken(format!("{message}, but version `{version}` was requested"))
             .with_hint("omit the version: the format has no versions"))
     }
 }
@@ -336,7 +336,12 @@ pub trait Encode: Send {
     ///
     /// # Errors
     /// Returns the errors of [`Encode::next_offset`].
-    fn before(&mut self, _end: u64, _tensor: &TensorSpec, _component: usize) -> Result<Bytes> {
+    fn preceding_bytes(
+        &mut self,
+        _end: u64,
+        _tensor: &TensorSpec,
+        _component: usize,
+    ) -> Result<Bytes> {
         Ok(Bytes::new())
     }
 
@@ -360,17 +365,22 @@ pub trait Encode: Send {
     ) -> Result<()>;
 
     /// Returns `true` if the file states this component's values in its header, and stores no bytes of it. Such a
-    /// component is passed to [`Encode::state`] in its turn, and shares its bytes with no other.
-    fn states(&self, _tensor: &TensorSpec, _component: usize) -> bool {
+    /// component is passed to [`Encode::add_header_values`] in its turn, and shares its bytes with no other.
+    fn stores_in_header(&self, _tensor: &TensorSpec, _component: usize) -> bool {
         false
     }
 
-    /// Adds all decoded bytes of a component that is [stated](Encode::states).
+    /// Adds all decoded bytes of a component that is [stored in the header](Encode::stores_in_header).
     ///
     /// # Errors
     /// Returns the errors of [`Encode::component_written`], and an error of kind `Unsupported` if there are more bytes
     /// than a file can state.
-    fn state(&mut self, _tensor: &TensorSpec, _component: usize, _bytes: &[u8]) -> Result<()> {
+    fn add_header_values(
+        &mut self,
+        _tensor: &TensorSpec,
+        _component: usize,
+        _bytes: &[u8],
+    ) -> Result<()> {
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 //! One table, [`LIMITS`], describes all of them. The struct [`Limits`] and its defaults are made from it, and so are
 //! the options of the command, the keys that Python and JavaScript accept, and the tables in the documentation.
 
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::model::nearest;
 use holdall_schema::SchemaLimits;
 
@@ -51,7 +51,7 @@ macro_rules! limits {
                 name: stringify!($name),
                 unit: LimitUnit::$unit,
                 default: $default,
-                most: limits!(@most $ty $($most)?),
+                max: limits!(@most $ty $($most)?),
                 help: $help,
                 get: |limits| u64::try_from(limits.$name).unwrap_or(u64::MAX),
                 set: |limits, value| limits.$name = $ty::try_from(value).unwrap_or($ty::MAX),
@@ -102,19 +102,19 @@ limits! {
 pub struct Limit {
     /// The name of the field of [`Limits`].
     pub name: &'static str,
-    /// What the value counts.
+    /// The unit of the value.
     pub unit: LimitUnit,
     /// The value that [`Limits::default`] has.
     pub default: u64,
     /// The largest value that has an effect; a larger one is refused.
-    pub most: u64,
-    /// What the limit bounds, as text; other limits are named in backticks, as fields of [`Limits`].
+    pub max: u64,
+    /// A description of the quantity that is limited; other limits are named in backticks, as fields of [`Limits`].
     pub help: &'static str,
     get: fn(&Limits) -> u64,
     set: fn(&mut Limits, u64),
 }
 
-/// What the value of a limit counts.
+/// The unit of a limit's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LimitUnit {
@@ -187,7 +187,7 @@ impl Limit {
     /// Sets the value in `limits`.
     ///
     /// # Errors
-    /// [`VALUE`] if the value is larger than [`Limit::most`].
+    /// Returns [`VALUE`] if the value is larger than [`Limit::max`].
     pub fn set(&self, limits: &mut Limits, value: u64) -> Result<()> {
         self.check(value, NameCase::Snake)?;
         (self.set)(limits, value);
@@ -197,10 +197,10 @@ impl Limit {
     /// Checks a value for this limit, whose name an error spells as an interface does.
     ///
     /// # Errors
-    /// [`VALUE`] if the value is larger than [`Limit::most`].
+    /// Returns [`VALUE`] if the value is larger than [`Limit::max`].
     pub fn check(&self, value: u64, case: NameCase) -> Result<()> {
-        if value > self.most {
-            let (name, most) = (self.spelled(case), self.most);
+        if value > self.max {
+            let (name, most) = (self.spelled(case), self.max);
             return Err(
                 VALUE.broken(format!("the limit `{name}` must be at most {most}, not {value}"))
             );
@@ -215,7 +215,7 @@ impl Limit {
         all.extend(more.iter().map(|&name| name.to_owned()));
         let near = nearest(name, all.iter().map(String::as_str));
         let meant = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-        let (name, all) = (name.shown(), all.join(", "));
+        let (name, all) = (name.escaped(), all.join(", "));
         format!("unknown limit `{name}`; {meant}the limits are {all}")
     }
 }
@@ -224,7 +224,7 @@ impl Limits {
     /// Sets the limit with this name, which is written as an interface writes it.
     ///
     /// # Errors
-    /// [`UNKNOWN`] if no limit has the name, [`VALUE`] if the value is larger than [`Limit::most`].
+    /// Returns [`UNKNOWN`] if no limit has the name, [`VALUE`] if the value is larger than [`Limit::max`].
     pub fn set(&mut self, name: &str, case: NameCase, value: u64) -> Result<()> {
         let limit = Limit::find(name, case)?;
         limit.check(value, case)?;

@@ -151,7 +151,7 @@ impl Window {
     }
 
     /// Parses the start of the file with `read`. It is called with the first `first` bytes and, as long as these are
-    /// too short, with eight times as many or as many as it guessed, up to `most`. Returns `None` if `most` bytes are
+    /// too short, with eight times as many or as many as it guessed, up to `max_len`. Returns `None` if `max_len` bytes are
     /// too short.
     ///
     /// # Errors
@@ -159,18 +159,18 @@ impl Window {
     pub fn growing<T>(
         &self,
         first: u64,
-        most: u64,
+        max_len: u64,
         mut read: impl FnMut(Bytes) -> Result<ParseAttempt<T>, Error>,
     ) -> Result<Option<T>, Stop> {
-        let most = most.min(self.len);
-        let mut len = first.min(most);
+        let max_len = max_len.min(self.len);
+        let mut len = first.min(max_len);
         loop {
             let guess = match read(self.head(len)?)? {
                 ParseAttempt::Read(found) => return Ok(Some(found)),
-                ParseAttempt::Short { guess } if len < most => guess,
+                ParseAttempt::Short { guess } if len < max_len => guess,
                 ParseAttempt::Short { .. } => return Ok(None),
             };
-            len = len.saturating_mul(8).max(guess).min(most);
+            len = len.saturating_mul(8).max(guess).min(max_len);
         }
     }
 

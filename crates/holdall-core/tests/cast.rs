@@ -131,7 +131,7 @@ fn every_number_of_16_bits_is_rounded_to_nearest_and_even() {
 }
 
 #[test]
-fn doubles_beside_every_middle_are_rounded_once() {
+fn doubles_next_to_midpoints_are_rounded_once() {
     for kind in &KINDS {
         let values = kind.values();
         let mut inputs = vec![f64::MAX, f64::MIN_POSITIVE, 5e-324, f64::INFINITY, 1e39, 0.0];

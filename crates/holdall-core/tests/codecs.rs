@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn what_is_encoded_decodes_in_every_way(
+    fn encoded_bytes_decode_in_every_way(
         bytes in bytes(),
         width in prop_oneof![Just(1u64), Just(2), Just(3), Just(4), Just(8), Just(16)],
         frame_len in 1usize..20_000,
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_cut_short_is_an_error(bytes in bytes(), width in 1u64..9, cut in any::<prop::sample::Index>()) {
+    fn truncated_bytes_are_an_error(bytes in bytes(), width in 1u64..9, cut in any::<prop::sample::Index>()) {
         for encoding in Encoding::writable().filter(|encoding| *encoding != Encoding::Raw) {
             // A single frame, because a table may be lost without loss of data.
             let mut stored = Vec::new();
@@ -144,7 +144,7 @@ proptest! {
         for (encoding, codec) in coded() {
             let stream = codec.stream(width, &Limits::default());
             let Ok(found) = streamed_any(stream, &stored, step, room) else { continue };
-            let most = codec.decoded_len(stored.len() as u64).most();
+            let most = codec.decoded_len(stored.len() as u64).max_len();
             prop_assert!(found.len() as u64 <= most, "{encoding}: {} from {}", found.len(), stored.len());
             let whole = at_once(encoding, width, &stored, found.len());
             // zstd is stricter about empty blocks if it decodes at once.
@@ -185,7 +185,7 @@ fn streamed_any(
 }
 
 #[test]
-fn codecs_that_are_read_only_read_what_others_wrote() {
+fn read_only_codecs_decode_files_of_other_writers() {
     // The same text, encoded by other programs.
     let abc = b"abc";
     let deflate = [0x4b, 0x4c, 0x4a, 0x06, 0x00];

@@ -155,7 +155,7 @@ fn every_dtype_is_a_number() {
 }
 
 #[test]
-fn what_is_no_number_is_refused() {
+fn non_numeric_types_are_refused() {
     let fails = |dtype, logical: Option<LogicalType>, bytes: &[u8]| {
         let a = decode_f32(dtype, logical.as_ref(), bytes, |_| {}).unwrap_err();
         let b = decode_f64(dtype, logical.as_ref(), bytes, |_| {}).unwrap_err();

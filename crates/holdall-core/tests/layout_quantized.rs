@@ -242,7 +242,7 @@ fn plain() -> (Attributes, QuantizedParts) {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_components_are_refused() {
     let (a, p) = plain();
     assert!(Quantized::new(&[4, 8], &a, p.clone()).is_ok());
     let code = |shape: &[u64], a: &Attributes, p: QuantizedParts| {

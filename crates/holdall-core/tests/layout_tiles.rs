@@ -152,7 +152,7 @@ fn entries_without_elements_are_nothing_whatever_their_size() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn mismatched_components_are_named() {
     let code = |r: Result<Tiles, Error>| r.unwrap_err().code();
     let sound: [&[u64]; 2] = [&[0, 1], &[0]];
     assert!(in_blocks(&[2, 4], [2, 2], sound, 4).is_ok());

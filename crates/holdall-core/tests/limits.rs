@@ -7,7 +7,7 @@ fn a_limit_is_set_and_read_by_its_entry() {
     for limit in LIMITS {
         let mut limits = Limits::default();
         assert_eq!(limit.get(&limits), limit.default, "{}", limit.name);
-        for value in [0, 9, limit.most] {
+        for value in [0, 9, limit.max] {
             limit.set(&mut limits, value).unwrap();
             assert_eq!(limit.get(&limits), value, "{}", limit.name);
             for other in LIMITS.iter().filter(|other| other.name != limit.name) {

@@ -31,7 +31,7 @@ fn headers_are_those_that_numpy_writes() {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn written_headers_are_read_back() {
     let types = DType::ALL
         .into_iter()
         .filter(|d| *d != DType::Bf16)

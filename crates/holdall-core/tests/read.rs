@@ -258,7 +258,7 @@ fn check(world: &World, plan: &Plan, cut: FetchSizing) {
 }
 
 #[test]
-fn the_same_errors_whoever_decodes() {
+fn errors_do_not_depend_on_the_decoder() {
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let limits = Limits::default();
     let mut found = 0;

@@ -29,7 +29,7 @@ fn by_ranges<T>(
 }
 
 #[test]
-fn many_entries_are_read_from_the_end_alone() {
+fn many_entries_are_read_from_the_end_of_the_file() {
     const COUNT: usize = 100_000;
     let mut zip = Zip { zip64: true, saturated: true, ..Zip::default() };
     // Not in the order of their names.
@@ -43,7 +43,7 @@ fn many_entries_are_read_from_the_end_alone() {
     let asked: u64 = asked.iter().flatten().map(|range| range.end - range.start).sum();
     assert!(asked <= (bytes.len() - built.directory) as u64 + 200, "{asked}");
     for i in [0, 1, 4711, COUNT - 1] {
-        let entry = directory.get(&format!("model/{i}")).expect("it is there");
+        let entry = directory.get(&format!("model/{i}")).expect("the entry exists");
         assert_eq!((entry.kind(), entry.method()), (EntryKind::File, Method::Stored));
         assert_eq!(entry.position() * 7919 % COUNT, i);
     }
@@ -76,7 +76,7 @@ fn long_headers_are_asked_for_twice_and_no_more() {
 }
 
 #[test]
-fn entries_say_what_they_are() {
+fn entries_report_their_kind() {
     let mut zip = Zip::default();
     let mut link = Entry::new("link", b"target");
     link.mode = 0o120_777;
@@ -116,7 +116,7 @@ fn error_after(change: impl Fn(&mut Vec<u8>, usize)) -> String {
 }
 
 #[test]
-fn messages_say_what_is_wrong_in_words() {
+fn messages_explain_the_error() {
     let message = error_after(|bytes, _| {
         let at = bytes.len() - 12;
         bytes[at..at + 2].copy_from_slice(&[7, 0]);

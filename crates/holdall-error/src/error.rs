@@ -1,6 +1,6 @@
 //! Holdall's error: the rule that was broken, where, in which context, and the cause.
 
-use crate::{ErrorKind, Remedy, Rule, Shown as _, cut_message};
+use crate::{ErrorKind, Escape as _, Remedy, Rule, cut_message};
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt::{self, Write as _};
@@ -24,7 +24,7 @@ pub struct Error(Box<Inner>);
 #[derive(Clone)]
 struct Inner {
     rule: &'static Rule,
-    /// What was wrong.
+    /// The description of the problem.
     found: Cow<'static, str>,
     /// The contexts, innermost first.
     contexts: Vec<Cow<'static, str>>,
@@ -41,7 +41,7 @@ struct Inner {
     advice: Option<Advice>,
 }
 
-/// What can be done about one error.
+/// The advice for one error: a hint and remedies.
 #[derive(Clone, Default)]
 struct Advice {
     hint: Option<Cow<'static, str>>,
@@ -50,7 +50,7 @@ struct Advice {
 
 impl Rule {
     /// Creates an error for this rule. `message` says what was wrong, with both the expected and the actual value where
-    /// there are two. Names and values from files must be formatted with [`Shown`](crate::Shown). Messages are cut
+    /// there are two. Names and values from files must be formatted with [`Escape`](crate::Escape). Messages are cut
     /// after 900 characters.
     #[cold]
     pub fn broken(&'static self, message: impl Into<Cow<'static, str>>) -> Error {
@@ -308,12 +308,12 @@ impl Error {
         if let Some(t) = &e.tensor {
             match t.as_str() {
                 "" => f.write_str(NAMELESS)?,
-                name => write!(f, "tensor `{}`", name.shown())?,
+                name => write!(f, "tensor `{}`", name.escaped())?,
             }
             sep = ", ";
         }
         if let Some(c) = &e.component {
-            write!(f, "{sep}component `{}`", c.shown())?;
+            write!(f, "{sep}component `{}`", c.escaped())?;
             sep = ", ";
         }
         if let Some(r) = &e.range {

@@ -10,11 +10,11 @@
 )]
 
 mod error;
+mod escape;
 mod remedy;
 mod rule;
-mod shown;
 
 pub use error::{Error, Result};
+pub use escape::{Escape, EscapedText, list, message as cut_message};
 pub use remedy::{Detail, Remedy};
 pub use rule::{ErrorKind, Rule};
-pub use shown::{EscapedText, Shown, list, message as cut_message};

@@ -1,7 +1,7 @@
 //! Remedies: what can be done about an error, as a value. The command formats a remedy as an option, Python as an
 //! argument, and Rust, in this module, as a method.
 
-use crate::Shown as _;
+use crate::Escape as _;
 use std::fmt;
 
 /// A field of a remedy, for programs.
@@ -78,7 +78,7 @@ remedies! {
     WriteFormat {
         /// The id of the format.
         format: &'static str = "ztensor",
-        /// Its version; empty where the format has none.
+        /// The version of the format; empty if the format has no versions.
         version: &'static str = "1.2",
     } "write_format";
     /// Write without compression and digests.
@@ -181,7 +181,7 @@ impl fmt::Display for Remedy {
             Remedy::RaiseLimit { limit, at_least: Some(n) } => {
                 return write!(f, "if you trust the file, raise `Limits::{limit}` to {n}");
             }
-            Remedy::DidYouMean { name } => return write!(f, "did you mean `{}`?", name.shown()),
+            Remedy::DidYouMean { name } => return write!(f, "did you mean `{}`?", name.escaped()),
             Remedy::WriteFormat { format, version: "" } => {
                 return write!(f, "`{format}` can hold it");
             }

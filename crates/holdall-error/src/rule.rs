@@ -50,7 +50,7 @@ pub struct Rule {
     pub kind: ErrorKind,
     /// The rule, as a sentence about a valid file or call.
     pub sentence: &'static str,
-    /// What to do about it, if the advice is always the same.
+    /// The advice for the user, if it is the same for every error of this rule.
     pub hint: Option<&'static str>,
     /// Further remedies, which each interface formats in its own terms.
     pub remedies: &'static [Remedy],

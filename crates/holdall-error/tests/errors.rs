@@ -29,7 +29,7 @@ fn contexts_stand_before_the_message_the_widest_first() {
 }
 
 #[test]
-fn a_cause_is_kept_and_told_with_its_place_and_code() {
+fn a_cause_is_kept_with_its_location_and_code() {
     let e = LINE.broken("not words").because(word().within("word 2")).within("line 7").at(0..9);
     let expected = "line 7: not words: bytes 3..4: word 2: `x` is not a word (test/word)";
     assert_eq!(e.message(), expected);
@@ -42,7 +42,7 @@ fn a_cause_is_kept_and_told_with_its_place_and_code() {
 }
 
 #[test]
-fn the_operating_system_is_found_behind_every_cause() {
+fn the_system_error_is_found_among_the_causes() {
     let io = || io::Error::new(io::ErrorKind::TimedOut, "slow\n\u{1b}disk");
     let e = DISK.broken("reading").because(io());
     assert_eq!(e.message(), "reading: slow\\n\\u{1b}disk");
@@ -100,7 +100,7 @@ fn advice_is_its_own_or_its_rules_or_its_causes() {
 }
 
 #[test]
-fn remedies_have_names_of_their_own_and_say_what_they_know() {
+fn remedies_have_unique_names_and_fields() {
     let all = Remedy::examples();
     let names: BTreeSet<&str> = all.iter().map(Remedy::name).collect();
     assert_eq!(names.len(), all.len());
@@ -118,7 +118,7 @@ fn remedies_have_names_of_their_own_and_say_what_they_know() {
 }
 
 #[test]
-fn a_name_that_is_empty_is_told_in_words() {
+fn an_empty_name_is_described_in_words() {
     let e = word().within("line 1").in_tensor("");
     let expected =
         "the tensor with an empty name, bytes 3..4: line 1: `x` is not a word [test/word]";

@@ -21,7 +21,7 @@ fn main() -> io::Result<()> {
         while !scan.is_done() {
             match scan.step(&window) {
                 Ok(()) => {}
-                Err(Stop::Need(ranges)) => panic!("all of it is there, not {ranges:?}"),
+                Err(Stop::Need(ranges)) => panic!("all bytes are in memory, not {ranges:?}"),
                 Err(Stop::Fail(e)) => panic!("{e}"),
             }
         }

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use holdall_core::codec::check_decoded_len;
-use holdall_core::codec::columns::Columns;
+use holdall_core::codec::columns::ColumnMajor;
 use holdall_core::codec::deflate_npy::DeflateNpy;
 use holdall_core::codec::members::Members;
 use holdall_core::codec::pipeline::Step;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::layout::strided::column_major;
 use holdall_core::limits::Limits;
 use holdall_core::model::builder::{CUT_SHORT, SIZE};
@@ -28,10 +28,10 @@ pub(super) const SHAPE: &str = "numpy.shape";
 pub(super) const START: u64 = 12;
 /// The length of most headers, in bytes.
 pub(super) const USUAL: u64 = 128;
-/// The number of stored bytes in one chunk of records, unless that would make more than [`MOST_CHUNKS`] chunks.
+/// The number of stored bytes in one chunk of records, unless that would make more than [`MAX_CHUNKS`] chunks.
 const CHUNK: u64 = 1 << 20;
 /// The maximum number of chunks of an array.
-const MOST_CHUNKS: u64 = 1 << 16;
+const MAX_CHUNKS: u64 = 1 << 16;
 
 /// The location of an array's elements, and how to decode them.
 #[derive(Debug)]
@@ -133,7 +133,8 @@ pub fn add_arrays<E: From<Error>>(
         let next = end..end.saturating_add(rest.min(USUAL));
         if rest < START || !bytes(next)?.starts_with(npy::MAGIC_BYTES) {
             if rest > 0 {
-                builder.unkept(|| format!("{rest} bytes after the array `{}`", name.shown()));
+                builder
+                    .unrepresented(|| format!("{rest} bytes after the array `{}`", name.escaped()));
                 builder.warn("npy/passed-over", Some(&name), None, || {
                     format!("{rest} bytes after the array are ignored").into()
                 });
@@ -166,17 +167,17 @@ fn keep_whole(builder: &mut IndexBuilder, name: &str, header: &mut Header, there
     });
 }
 
-/// Reads the header that starts at offset `at` of a file of `len` bytes. `bytes` returns the bytes of a range of the
+/// Reads the header that starts at `offset` of a file of `len` bytes. `bytes` returns the bytes of a range of the
 /// file.
 ///
 /// # Errors
 /// Returns the errors of `bytes` and of [`npy::read_any`].
 pub fn array_header<E: From<Error>>(
-    at: u64,
+    offset: u64,
     len: u64,
     bytes: &impl Fn(Range<u64>) -> Result<Bytes, E>,
 ) -> Result<Header, E> {
-    let upto = |count: u64| at..at.saturating_add(count).min(len);
+    let upto = |count: u64| offset..offset.saturating_add(count).min(len);
     let len = npy::header_len(&bytes(upto(START))?)?;
     Ok(npy::read_any(&bytes(upto(len))?)?)
 }
@@ -216,7 +217,7 @@ fn add_records(
     }
     let is_whole = header.fortran_order && count > 0 && column_major(shape, None).is_some();
     if is_whole {
-        steps.push(Step::new(Columns::new(shape, fields.size())));
+        steps.push(Step::new(ColumnMajor::new(shape, fields.size())));
     }
     let (extent, encoding, len, digest) = match steps.is_empty() {
         true => (stored, encoding, len, digest.clone()),
@@ -283,7 +284,7 @@ pub(super) fn chunked(
     let every = match encoding {
         Encoding::Raw if !is_whole => {
             let some = CHUNK.checked_div(size).unwrap_or(1);
-            some.max(count.div_ceil(MOST_CHUNKS)).min(count).max(1)
+            some.max(count.div_ceil(MAX_CHUNKS)).min(count).max(1)
         }
         _ => {
             check_decoded_len(len, stored.len(), limits)?;

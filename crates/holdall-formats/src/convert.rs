@@ -19,7 +19,7 @@ pub fn convert_elements(
     (from, bytes): (TensorDType, &[u8]),
     (to, out): (TensorDType, &mut Vec<u8>),
 ) -> Result<()> {
-    let can_convert = |(a, b): &(_, _)| chain.takes(*a, *b);
+    let can_convert = |(a, b): &(_, _)| chain.can_convert(*a, *b);
     let Some((old, new)) = from.scalar().zip(to.scalar()).filter(can_convert) else {
         let message = format!("`{chain}` cannot convert elements of {from} to {to}");
         return Err(NO_CONVERTER.broken(message));

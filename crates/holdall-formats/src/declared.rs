@@ -3,7 +3,7 @@
 
 use holdall_collections::HashSet;
 use holdall_core::encode::{Stored, TensorSpec};
-use holdall_core::error::{Result, Rule, Shown as _};
+use holdall_core::error::{Escape as _, Result, Rule};
 use holdall_core::model::Encoding;
 
 /// The declared components, and those that are written. `P` describes a written component.
@@ -53,7 +53,7 @@ impl<P: From<Stored>> DeclaredComponents<P> {
         let wrong = |message: String| Err(self.rule.broken(message).in_tensor(&tensor.name));
         let next = match &self.current {
             Some(current) if current.name != tensor.name => {
-                let name = current.name.shown();
+                let name = current.name.escaped();
                 return wrong(format!("expected the remaining components of `{name}` first"));
             }
             Some(current) => current.parts.len(),

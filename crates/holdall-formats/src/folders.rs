@@ -5,7 +5,7 @@
 
 use crate::shards::{KERAS, NO_MODEL, PartName, SHARD_MISSING, VARIANTS};
 use crate::{FORMATS, Format, Shards, by_name};
-use holdall_core::error::{Error, Shown as _};
+use holdall_core::error::{Error, Escape as _};
 use holdall_core::model::Warning;
 
 /// A kind of folder that contains a model.
@@ -313,7 +313,7 @@ fn variants_in<'n>(all: &[&'n str]) -> Option<Vec<&'n str>> {
 
 /// Returns the error for a folder with several variants of a model.
 pub fn variants(names: &[&str]) -> Error {
-    let shown: Vec<_> = names.iter().map(|name| format!("`{}`", name.shown())).collect();
+    let shown: Vec<_> = names.iter().map(|name| format!("`{}`", name.escaped())).collect();
     let count = names.len();
     VARIANTS.broken(format!("the folder has {count} variants of a model: {}", shown.join(", ")))
 }
@@ -330,8 +330,8 @@ pub fn missing(names: &[&str]) -> Error {
 /// Returns the error for a model of `count` files of which `lacking` are missing.
 pub fn missing_files(lacking: &[String], count: usize) -> Error {
     let shown: Vec<_> =
-        lacking.iter().take(MOST_SHOWN).map(|name| format!("`{}`", name.shown())).collect();
-    let more = match lacking.len().saturating_sub(MOST_SHOWN) {
+        lacking.iter().take(MAX_SHOWN).map(|name| format!("`{}`", name.escaped())).collect();
+    let more = match lacking.len().saturating_sub(MAX_SHOWN) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -344,7 +344,7 @@ pub fn missing_files(lacking: &[String], count: usize) -> Error {
 }
 
 /// The maximum number of missing files that an error names.
-const MOST_SHOWN: usize = 16;
+const MAX_SHOWN: usize = 16;
 
 /// Returns the names that the index of a shard with this name may have; empty if the name is not that of a shard.
 pub fn indices_of(name: &str) -> Vec<String> {
@@ -363,7 +363,7 @@ pub fn indices_of(name: &str) -> Vec<String> {
 
 /// Returns the error for a folder with several files that neither an index nor their names make one model.
 pub fn too_many(names: &[&str]) -> Error {
-    let shown: Vec<_> = names.iter().take(4).map(|name| format!("`{}`", name.shown())).collect();
+    let shown: Vec<_> = names.iter().take(4).map(|name| format!("`{}`", name.escaped())).collect();
     let more = if names.len() > 4 { ", …" } else { "" };
     NO_MODEL.broken(format!(
         "the folder has {} files of tensors, and no index that makes them one model: {}{more}",
@@ -373,7 +373,7 @@ pub fn too_many(names: &[&str]) -> Error {
 }
 
 /// Returns `true` if the files of a folder with these names are a model, even an incomplete one.
-pub fn are_model(all: &[String]) -> bool {
+pub fn contain_model(all: &[String]) -> bool {
     FOLDERS.iter().any(|folder| names(all).any(|name| (folder.is_part)(name, all)))
 }
 

@@ -5,7 +5,7 @@
 mod rare;
 
 use super::{NOT_BUILT, UNKNOWN, is_built};
-use holdall_core::error::{Error, Remedy, Shown as _};
+use holdall_core::error::{Error, Escape as _, Remedy};
 use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::tar;
@@ -16,9 +16,9 @@ use holdall_core::wire::zip::Directory;
 /// can be identified by them.
 const HEAD: u64 = 1024;
 /// The maximum number of headers read from a tar archive, because each may have to be fetched.
-const MOST_HEADERS: u64 = 1024;
+const MAX_HEADERS: u64 = 1024;
 /// The maximum number of file names that an error lists.
-const MOST_NAMES: usize = 16;
+const MAX_NAMES: usize = 16;
 /// The maximum number of characters of the file that an error quotes.
 const TOLD: usize = 60;
 
@@ -31,9 +31,9 @@ pub(super) fn unknown(window: &Window) -> Result<Error, Stop> {
     if head.starts_with(b"PK\x03\x04") {
         return zip(window);
     }
-    if tar::is_one(&head) {
+    if tar::is_tar(&head) {
         let mut limits = Limits::default();
-        limits.files = MOST_HEADERS;
+        limits.files = MAX_HEADERS;
         return match tar::read(window, &limits) {
             Ok(members) => {
                 let names = members.iter().map(|member| member.name.as_str());
@@ -98,7 +98,7 @@ fn refusal(name: &str, way: Help) -> Error {
     }
 }
 
-/// What the user can do about a file of a kind.
+/// The advice for a file of a foreign kind.
 #[derive(Clone, Copy)]
 enum Help {
     Hint(&'static str),
@@ -258,7 +258,7 @@ fn quoted(text: &str) -> String {
     let text = text.trim();
     let short: String = text.chars().take(TOLD).collect();
     let more = if short.len() < text.len() { "…" } else { "" };
-    format!("{}{more}", short.shown())
+    format!("{}{more}", short.escaped())
 }
 
 /// Returns the [`UNKNOWN`] error for a zip.
@@ -285,7 +285,7 @@ fn holding<'a>(kind: &str, names: impl Iterator<Item = &'a str>) -> Option<Error
     };
     let mut names = names.filter(is_ours);
     let members: Vec<String> =
-        names.by_ref().take(MOST_NAMES).map(|name| format!("`{}`", quoted(name))).collect();
+        names.by_ref().take(MAX_NAMES).map(|name| format!("`{}`", quoted(name))).collect();
     let more = match names.count() {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -420,7 +420,7 @@ mod tests {
 
     /// Each file of the corpus is recognised as its own format, by its first bytes alone.
     #[test]
-    fn what_is_not_built_is_surely_named() {
+    fn formats_missing_in_this_build_are_named() {
         let corpus = corpus! {
             "zTensor": "ztensor/v1.2-dense_all.zt" "ztensor/v1.2-sparse.zt";
             "zTensor 2": "ztensor2/ztensor-2.1.2_canonical.zt";

@@ -21,7 +21,7 @@ pub struct Format {
     /// Versions that can be written, newest first; empty if the format has no versions.
     pub versions: &'static [&'static str],
     /// Returns `true` if the bytes are of this format. A damaged file is also claimed if this format can best explain
-    /// what is wrong with it.
+    /// the errors in it.
     pub detect: fn(&Window) -> Result<bool, Stop>,
     /// Decodes the index of a file.
     pub decode: fn(&Window, &Limits) -> Result<Index, Stop>,
@@ -182,15 +182,15 @@ pub type ContentDigest = fn(&Window, &Limits) -> Result<Option<String>, Stop>;
 /// Decodes a file together with its external files.
 pub type DecodeExternal = fn(&Window, &Limits, &[(String, u64)]) -> Result<Index, Stop>;
 
-/// Finds places where a file may have ended before, in some of its bytes.
+/// Finds offsets at which an earlier version of a file may have ended, in some of its bytes.
 pub type FindOldEnds = fn(&[u8]) -> Vec<OldEnd>;
 
-/// A place where a file may have ended before, judged by the bytes before it.
+/// An offset at which an earlier version of a file may have ended, judged by the bytes before it.
 #[derive(Debug, Clone, Copy)]
 pub struct OldEnd {
-    /// The offset of the place in the bytes that were searched.
-    pub at: usize,
-    /// The number of bytes from the start of the supposed table of contents to this place.
+    /// The offset in the bytes that were searched.
+    pub offset: usize,
+    /// The number of bytes from the start of the supposed table of contents to this offset.
     pub back: u64,
     /// Returns `true` if a table of contents may begin with these bytes, of which there are at least 8.
     pub begins: fn(&[u8]) -> bool,

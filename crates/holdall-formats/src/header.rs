@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use holdall_collections::DebugUnwrap;
 use holdall_core::encode::{Stored, TensorSpec};
-use holdall_core::error::{Result, Rule, Shown as _};
+use holdall_core::error::{Escape as _, Result, Rule};
 use holdall_core::model::attributes::NOT_JSON;
 use holdall_core::model::{Attributes, Encoding};
 use holdall_core::window::Window;
@@ -108,7 +108,7 @@ pub(super) fn check_values(attributes: &Attributes) -> Result<()> {
     attributes.iter().try_for_each(|(_, value)| value.check_json(MAX_VALUE_DEPTH))?;
     match duplicate(attributes.iter().map(|(key, _)| key)) {
         Some(key) => {
-            let message = format!("duplicate attribute `{}`", key.shown());
+            let message = format!("duplicate attribute `{}`", key.escaped());
             Err(NOT_JSON.broken(message))
         }
         None => Ok(()),
@@ -226,7 +226,7 @@ impl Slots {
             Some(slot) if slot.tensor == tensor.name && slot.component == component => {
                 return Ok(slot);
             }
-            Some(slot) => format!("expected `{}` next, as declared", slot.tensor.shown()),
+            Some(slot) => format!("expected `{}` next, as declared", slot.tensor.escaped()),
             None => "no further components were declared".to_owned(),
         };
         Err(self.dialect.declared.broken(message).in_tensor(&tensor.name))

@@ -1,9 +1,9 @@
 //! Attributes that a format cannot store otherwise, kept as JSON text in its header.
 
 use holdall_collections::HashMap;
-use holdall_core::error::Result;
 #[cfg(any(feature = "gguf", feature = "hdf5"))]
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
+use holdall_core::error::Result;
 use holdall_core::limits::Limits;
 use holdall_core::model::Attributes;
 #[cfg(any(feature = "gguf", feature = "hdf5"))]
@@ -144,7 +144,7 @@ pub(super) fn restore_own(
         let clashes = |key: &str| key != ATTRIBUTES && all.get(key).is_some();
         let twice = read.iter().find(|(key, _)| clashes(key));
         match twice
-            .map(|(key, _)| format!("`{}` also has a value outside of this text", key.shown()))
+            .map(|(key, _)| format!("`{}` also has a value outside of this text", key.escaped()))
         {
             Some(why) => Err(why),
             None => Ok(read),

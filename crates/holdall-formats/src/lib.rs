@@ -193,7 +193,7 @@ pub fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 /// decoding the file.
 ///
 /// # Errors
-/// Returns the errors of [`detect`] and those that the format finds on the way to the table.
+/// Returns the errors of [`detect`] and those that the format finds before the table.
 pub fn table(window: &Window, limits: &Limits) -> Result<Option<Range<u64>>, Stop> {
     detect(window)?.table.map(|find| find(window, limits)).transpose()
 }

@@ -8,7 +8,9 @@ use holdall_core::limits::Limits;
 use holdall_core::model::{Attributes, DType, Layout, Value, element_count};
 use holdall_core::wire::npy::{self, DESCR_KEYWORD, Element, Fields};
 use holdall_json::parse;
-use holdall_schema::{Dim, IndexWidth, KIND_ATTRIBUTE, Kind, Len, Scalar, Schema, TypeId, normal};
+use holdall_schema::{
+    Dim, IndexWidth, KIND_ATTRIBUTE, Kind, Len, Scalar, Schema, TypeId, normalize,
+};
 use serde_json::Value as Json;
 use std::fmt::Write as _;
 
@@ -103,7 +105,7 @@ pub(super) fn structured(
     let limits = Limits::default();
     let compiled = parse(kind.as_bytes(), limits.depth).and_then(|json| {
         let text = json.to_string();
-        let json = normal(json)?;
+        let json = normalize(json)?;
         let schema = Schema::compile_record(&json, &limits.schema_limits())?;
         Ok((text, json, schema))
     });

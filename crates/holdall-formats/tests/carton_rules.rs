@@ -1,5 +1,5 @@
 //! Every rule of packages and zips has bytes that break it, which stand in `corpus/reject/carton` too, and
-//! what is sound is read.
+//! sound files are read.
 //!
 //! A file of the corpus is named after the code it breaks: `carton.path.up.carton` breaks `carton/path`.
 //! `cargo xtask corpus --make` writes the corpus anew from the same table.
@@ -184,7 +184,7 @@ fn long_descriptions_are_looked_through_in_linear_time() {
         let start = std::time::Instant::now();
         let mut d = holdall_package::Description::default();
         d.model_description = Some(text);
-        let found = holdall_package::unmet(&d, true, &|_| false);
+        let found = holdall_package::unmet_requirements(&d, true, &|_| false);
         let took = start.elapsed();
         let text = d.model_description.unwrap_or_default();
         assert!(took.as_secs() < 5, "{:?}: {took:?}, {found:?}", &text[..10]);

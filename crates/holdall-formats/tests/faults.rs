@@ -91,7 +91,7 @@ fn a_broken_tensor_does_not_hide_the_others() {
 }
 
 #[test]
-fn what_is_known_of_a_broken_tensor_is_kept() {
+fn known_properties_of_a_broken_tensor_are_kept() {
     let bad = with(
         dense(&with(part(64), "dtype", text("f128"))),
         "attributes",

@@ -97,7 +97,7 @@ fn files_of_other_kinds_are_named() {
 }
 
 #[test]
-fn what_has_records_is_made_a_dataset() {
+fn formats_with_records_suggest_a_dataset() {
     let texts = [&b"[{\"id\": 1}]"[..], b"{\"id\": 1}\n{\"id\": 2}\n", b"id,name\n1,a\n"];
     let others = [&b"id;name\n1;a\n"[..], b"PAR1aaaaaaaaPAR1", b"ARROW1\0\0aaaaARROW1"];
     for bytes in texts.into_iter().chain(others) {
@@ -115,7 +115,7 @@ fn an_index_of_several_files_is_opened_by_its_name() {
 }
 
 #[test]
-fn what_nobody_knows_is_shown() {
+fn unknown_files_are_shown_by_their_first_bytes() {
     let e = unknown(b"\xc3\x28\x01\x02\x03\x04\x05\x06\x07\x08");
     assert!(e.message().contains("no format starts with `\\xc3("), "{e}");
     assert_eq!(e.remedies(), [Remedy::ListFormats]);

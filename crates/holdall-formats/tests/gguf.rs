@@ -207,7 +207,7 @@ fn files_of_gguf_py_come_back_and_dequantise_as_there() {
             let data = found.component(&Role::Data).unwrap();
             let stored = data.stored.range();
             let bytes = &mut file[stored.start as usize..stored.end as usize].to_vec();
-            data.turn(bytes);
+            data.make_little_endian(bytes);
             assert_eq!(sha256(bytes), wanted["components"]["data"]["sha256"], "{name}");
             if let (Layout::Blocks(of), Some(sum)) =
                 (found.layout(), wanted.get("dequantized_f32_sha256"))
@@ -312,7 +312,7 @@ fn numbers() -> Vec<f32> {
 }
 
 #[test]
-fn what_cannot_be_held_is_refused() {
+fn unsupported_tensors_are_refused() {
     let new = |options: EncodeOptions| FORMAT.encode.unwrap()(&options);
     assert_eq!(
         new(EncodeOptions::new().with_version("2")).err().unwrap().code(),
@@ -419,7 +419,7 @@ fn fields_of_big_endian_blocks_are_turned() {
         let stored = data.stored.range();
         let mut bytes = file[stored.start as usize..stored.end as usize].to_vec();
         assert_ne!(bytes, wanted);
-        data.turn(&mut bytes);
+        data.make_little_endian(&mut bytes);
         assert_eq!(bytes, wanted, "{name}");
     }
     // Every type but one has its fields inside of its block, one after the other.

@@ -191,7 +191,7 @@ fn schemas_are_made_where_there_is_none() {
 }
 
 #[test]
-fn what_a_file_means() {
+fn a_file_decodes_to_the_expected_index() {
     let index = decode(&accepted("nested")).unwrap();
     let names: Vec<&str> = index.names().collect();
     assert_eq!(names, ["layers[0].w", "layers[0].b", "layers[1].w", "layers[1].b", "head"]);
@@ -388,7 +388,7 @@ fn names_become_objects_where_they_come_back() {
 }
 
 #[test]
-fn what_repeats_is_said_once() {
+fn repeated_warnings_are_given_once() {
     let of = |layers: u64| -> Vec<TensorSpec> {
         let tensor =
             |n: u64, name: &str| dense(&format!("layers.{n}.{name}.weight"), DType::F32, &[4, 4]);
@@ -412,7 +412,7 @@ fn what_repeats_is_said_once() {
 }
 
 #[test]
-fn an_alignment_is_said_and_kept() {
+fn an_alignment_is_stated_and_kept() {
     let tensors = [
         dense("a", DType::U8, &[3]),
         dense("b", DType::F32, &[2]),
@@ -492,7 +492,7 @@ fn definitions_of_kinds_do_not_get_mixed_up() {
 }
 
 #[test]
-fn what_cannot_be_held_is_refused() {
+fn unsupported_tensors_are_refused() {
     let check = |tensor: &TensorSpec| -> (&'static str, Vec<Remedy>) {
         let e: Error = encoder(&EncodeOptions::new()).unwrap().check_tensor(tensor).unwrap_err();
         assert_eq!(e.tensor(), Some(tensor.name.as_str()));
@@ -517,14 +517,15 @@ fn what_cannot_be_held_is_refused() {
     assert_eq!(check(&records("r", UINT32, 2, 4)).0, "metatensor/kind");
     assert_eq!(check(&records("r", "{}", 1, 4)).0, "metatensor/kind");
     assert_eq!(check(&records("r", STRING, 1, 16)).0, "metatensor/components");
-    let blob = TensorSpec { layout: Layout::Blob, ..records("b", &blob_of("utf-8"), 1, 16) };
+    let blob =
+        TensorSpec { layout: Layout::Blob, ..records("b", &blob_with_content("utf-8"), 1, 16) };
     assert_eq!(check(&blob).0, "metatensor/components");
     let odd = TensorSpec { layout: Layout::Blob, ..records("b", UINT32, 1, 16) };
     assert_eq!(check(&odd).0, "metatensor/kind");
 }
 
 #[test]
-fn attributes_that_say_what_cannot_be_are_refused() {
+fn contradictory_attributes_are_refused() {
     let of = |key: &str, value: Value| Attributes::from_iter([(key.to_owned(), value)]);
     let text = |text: &str| Value::Text(text.into());
     let check = |attributes: &Attributes| {
@@ -576,7 +577,7 @@ fn attributes_that_say_what_cannot_be_are_refused() {
 }
 
 #[test]
-fn what_is_written_is_what_was_declared() {
+fn writing_must_match_the_declaration() {
     let tensors = [dense("a", DType::U8, &[3]), dense("b", DType::F32, &[1])];
     let mut e = encoder(&EncodeOptions::new()).unwrap();
     let head = e.begin(&Attributes::new(), &tensors).unwrap().len() as u64;

@@ -106,7 +106,7 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
 const LIMIT: &str = "a limit";
 const WRITING: &str = "found in writing";
 /// Readers of this format need not have what breaks it.
-const OPTION: &str = "a check that somebody asks for";
+const OPTION: &str = "a check that callers request";
 const BUILD: &str = "of builds without the feature `validate`";
 
 /// Codes of the vectors, and of the files in `corpus/reject/metatensor`.

@@ -101,7 +101,7 @@ fn every_prefix_fails_cleanly() {
             };
             assert_eq!(e.code(), code, "{name} cut to {len} bytes: {e}");
         }
-        // By its name alone it is still one, and the error tells what is missing.
+        // By its name alone it is still one, and the error names the missing part.
         let e = done((FORMAT.decode)(
             &Window::whole(Bytes::copy_from_slice(&bytes[..5])),
             &Limits::default(),
@@ -243,7 +243,7 @@ const DTYPES: [Dtype; 22] = [
 ];
 
 #[test]
-fn detection_claims_what_it_can_explain() {
+fn detection_claims_files_with_explainable_errors() {
     let claims =
         |bytes: &[u8]| (FORMAT.detect)(&Window::whole(Bytes::copy_from_slice(bytes))).unwrap();
     assert!(claims(&file("{}", 0)));
@@ -376,7 +376,7 @@ fn bytes_equal_those_of_the_reference() {
 }
 
 #[test]
-fn golden_files_are_written_as_they_are() {
+fn golden_files_are_written_unchanged() {
     for name in ["st_dense_all.safetensors", "st_fp8.safetensors"] {
         let bytes = std::fs::read(corpus().join(name)).unwrap();
         let index = decode(&bytes).unwrap();
@@ -444,7 +444,7 @@ fn attributes_that_would_not_come_back_are_refused() {
 }
 
 #[test]
-fn what_text_cannot_hold_comes_back() {
+fn non_text_attributes_are_restored() {
     let mut head = Plain::new("head", Dtype::F32, &[2, 2], 1).spec();
     head.attributes.set("scale", Value::Float(0.5));
     let tail = Plain::new("tail", Dtype::F8_E4M3, &[8], 2).spec();
@@ -526,7 +526,7 @@ fn odd_text_under_our_keys_stays_text() {
 }
 
 #[test]
-fn what_cannot_be_held_is_refused_with_a_remedy() {
+fn unsupported_tensors_are_refused_with_a_remedy() {
     let plain = || Plain::new("w", Dtype::F32, &[2], 1).spec();
     let sparse = {
         let mut t = plain();
@@ -589,7 +589,7 @@ fn what_cannot_be_held_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn a_writer_is_held_to_what_it_declared() {
+fn a_writer_must_follow_its_declaration() {
     let [a, b] = ["a", "b"].map(|name| Plain::new(name, Dtype::U8, &[4], 1).spec());
     let new = || {
         let mut e = (FORMAT.encode.unwrap())(&EncodeOptions::new()).unwrap();
@@ -701,7 +701,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn what_is_encoded_decodes(
+    fn encoded_files_decode(
         tensors in any_tensors(), pairs in prop::collection::vec(any_attribute(), 0..5),
         with in prop::collection::vec(any_attribute(), 0..3), align in 0..12u32,
     ) {

@@ -4,7 +4,7 @@
 use holdall_core::{
     ByteOrder, Bytes, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Value, Window,
 };
-use holdall_schema::{KIND_ATTRIBUTE, Schema, normal};
+use holdall_schema::{KIND_ATTRIBUTE, Schema, normalize};
 
 fn decode_with(bytes: &[u8], limits: &Limits) -> Result<Index, Error> {
     match holdall_formats::decode(&Window::whole(Bytes::copy_from_slice(bytes)), limits) {
@@ -43,7 +43,7 @@ fn records(file: &[u8], index: &Index, name: &str) -> String {
     tensor.sound().unwrap();
     let limits = Limits::default().schema_limits();
     let kind = tensor.attributes().get(KIND_ATTRIBUTE).and_then(Value::as_text).unwrap();
-    let json = normal(serde_json::from_str(kind).unwrap()).unwrap();
+    let json = normalize(serde_json::from_str(kind).unwrap()).unwrap();
     let schema = Schema::compile_record(&json, &limits).unwrap();
     let ty = schema.record().unwrap();
     let stride = schema.extent(ty).unwrap().stride as usize;

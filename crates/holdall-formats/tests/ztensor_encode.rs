@@ -229,7 +229,7 @@ fn version_1_2_holds_everything() {
 }
 
 #[test]
-fn version_1_0_holds_what_its_document_says() {
+fn version_1_0_follows_its_specification() {
     let tensors = [
         TensorSpec::dense("z", DType::Bool, [3]),
         TensorSpec::dense("a", DType::Bf16, [2, 2]),
@@ -260,7 +260,7 @@ fn version_0_1_holds_attributes_in_custom_fields() {
     round_trip(&version("0.1"), &Attributes::new(), &tensors, false);
 }
 
-/// The document's form: the values are what is stored, the indices stand in the manifest.
+/// The document's form: the values are stored, the indices stand in the manifest.
 #[test]
 fn sparse_tensors_of_0_1_state_their_indices() {
     let mut coo = TensorSpec::dense("coo", DType::U8, [9, 300]);
@@ -274,14 +274,14 @@ fn sparse_tensors_of_0_1_state_their_indices() {
     let mut encoder = encoder(&version("0.1")).unwrap();
     let mut out = encoder.begin(&Attributes::new(), &[]).unwrap().to_vec();
     let numbers = |all: &[u64]| all.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
-    let short = encoder.state(&coo, 0, &[0; 8]).unwrap_err();
+    let short = encoder.add_header_values(&coo, 0, &[0; 8]).unwrap_err();
     assert_eq!(short.code(), "ztensor/declared");
     for (tensor, lists) in
         [(&coo, [vec![8, 299], vec![], vec![]]), (&csr, [vec![], vec![1, 3], vec![0, 1, 1, 2]])]
     {
         for (at, c) in tensor.components.iter().enumerate() {
-            if encoder.states(tensor, at) {
-                encoder.state(tensor, at, &numbers(&lists[at])).unwrap();
+            if encoder.stores_in_header(tensor, at) {
+                encoder.add_header_values(tensor, at, &numbers(&lists[at])).unwrap();
                 continue;
             }
             let start = encoder.next_offset(out.len() as u64, tensor, at).unwrap();
@@ -361,7 +361,7 @@ fn a_page_boundary_lies_between_much_data_and_the_manifest() {
 }
 
 #[test]
-fn versions_refuse_what_they_cannot_hold() {
+fn versions_refuse_unsupported_tensors() {
     let (v0_1, v1_0, v1_2) = (version("0.1"), version("1.0"), version("1.2"));
     let none = Attributes::new();
     let mut fp8 = TensorSpec::dense("t", DType::U8, [3]);
@@ -533,7 +533,7 @@ fn calls_out_of_order_are_refused() {
 }
 
 #[test]
-fn what_an_encoder_says_of_itself() {
+fn an_encoder_reports_its_capabilities() {
     let e = encoder(&EncodeOptions::new()).unwrap();
     assert!(!e.header_first() && e.can_compress());
     assert!(e.can_digest(Algorithm::Crc32c) && e.can_digest(Algorithm::Sha256));
@@ -633,7 +633,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn any_1_2_file_decodes_to_what_went_in(
+    fn any_1_2_file_decodes_to_the_encoded_tensors(
         file in some_attributes(),
         mut tensors in some_tensors(prop_oneof![a_dense_tensor(), a_sparse_tensor()]),
         own in prop::collection::vec(some_attributes(), 8),
@@ -648,7 +648,7 @@ proptest! {
     }
 
     #[test]
-    fn any_1_0_file_decodes_to_what_went_in(
+    fn any_1_0_file_decodes_to_the_encoded_tensors(
         file in prop::collection::vec((any::<String>(), any::<String>()), 0..5),
         mut tensors in some_tensors(prop_oneof![a_dense_tensor(), a_sparse_tensor()]),
         compress in any::<bool>(),
@@ -659,7 +659,7 @@ proptest! {
     }
 
     #[test]
-    fn any_0_1_file_decodes_to_what_went_in(
+    fn any_0_1_file_decodes_to_the_encoded_tensors(
         file in some_attributes(),
         mut tensors in some_tensors(a_dense_tensor()),
         own in prop::collection::vec(some_attributes(), 8),
@@ -722,7 +722,7 @@ fn a_sparse_tensor_without_dimensions_fits_every_version() {
                 round_trip(&version(v), &Attributes::new(), &[tensor], false);
                 continue;
             }
-            // Coordinates stand in the manifest; those of a compressed one are told by `nnz` alone.
+            // Coordinates stand in the manifest; the count of a compressed one follows from `nnz` alone.
             for encoding in [Encoding::Raw, Encoding::ZSTD] {
                 let mut encoder = encoder(&version(v)).unwrap();
                 let specs = std::slice::from_ref(&tensor);
@@ -732,8 +732,8 @@ fn a_sparse_tensor_without_dimensions_fits_every_version() {
                 let range = start..out.len() as u64;
                 let stored = Stored { range, encoding, digest: None };
                 encoder.component_written(&tensor, 0, stored).unwrap();
-                assert!(encoder.states(&tensor, 1));
-                encoder.state(&tensor, 1, &[]).unwrap();
+                assert!(encoder.stores_in_header(&tensor, 1));
+                encoder.add_header_values(&tensor, 1, &[]).unwrap();
                 let tail = encoder.finish(out.len() as u64).unwrap();
                 out.extend_from_slice(&tail);
                 let index = decode(out).unwrap();

@@ -1,4 +1,4 @@
-//! Files of the reference implementations decode to what is written beside them, whole or range by
+//! Files of the reference implementations decode to the values in their descriptions, whole or range by
 //! range; cut anywhere, they are refused.
 
 use holdall_core::{Bytes, Component, Error, Index, Limits, Stop, TensorInfo, Window};
@@ -30,7 +30,7 @@ fn one_range_at_a_time_gives_the_same_index() {
 }
 
 /// A cut never gives an index: each generation keeps its manifest's length at the very end. The one
-/// cut that looks whole (a 1.2 file less its last 8 bytes is a perfect 1.0 container) is told apart.
+/// cut that looks whole (a 1.2 file less its last 8 bytes is a perfect 1.0 container) is recognized.
 #[test]
 fn every_prefix_is_refused() {
     for (path, _) in golden() {

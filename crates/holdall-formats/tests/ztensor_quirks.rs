@@ -1,4 +1,4 @@
-//! Unusual but valid zTensor files are read, with a warning where there is something to
+//! Unusual but valid zTensor files are read, with a warning if there is something to
 //! tell.
 
 use crate::ztensor_files::*;

@@ -98,7 +98,7 @@ fn any_key_and_any_value_may_stand_where_the_documents_allow_more() {
                 let of = format!("{place}: {key_kind} → {value_kind}");
                 let index = decode(&file(&key, &value)).unwrap_or_else(|e| panic!("{of}: {e}"));
                 check_tensor(&index, &of);
-                let named = index.unkept().join("; ");
+                let named = index.unrepresented().join("; ");
                 if !is_text(&key) {
                     assert!(named.contains("with the key"), "{of}: {named}");
                 }
@@ -115,13 +115,19 @@ fn attributes_keep_every_value_whose_key_is_a_text() {
         |v: &[u8]| of_root(&with(root(&object()), "attributes", and(&[], &text("k"), v)));
     for (kind, value) in kinds() {
         let index = decode(&attributes(&value)).unwrap();
-        assert!(index.attributes().get("k").is_some() && index.unkept().is_empty(), "{kind}");
+        assert!(
+            index.attributes().get("k").is_some() && index.unrepresented().is_empty(),
+            "{kind}"
+        );
     }
     let mixed = [vec![0xa3], text("a"), uint(1), uint(2), uint(2), text("b"), uint(3)].concat();
     let index = decode(&of_root(&with(root(&object()), "attributes", mixed))).unwrap();
     let kept: Vec<_> = index.attributes().iter().map(|(key, value)| (key, value.clone())).collect();
     assert_eq!(kept, [("a", Value::Integer(1)), ("b", Value::Integer(3))]);
-    assert_eq!(index.unkept(), ["the attribute with the key 2 in `attributes` of the manifest"]);
+    assert_eq!(
+        index.unrepresented(),
+        ["the attribute with the key 2 in `attributes` of the manifest"]
+    );
 }
 
 /// `item` in other spellings: under tags, and a text in pieces.
@@ -206,7 +212,7 @@ fn nulls_of_0_1_are_absent() {
     for field in ["layout", "checksum", "data_endianness"] {
         let index = decode(&of_entry(&with(entry(), field, NULL.to_vec()))).unwrap();
         check_tensor(&index, field);
-        assert!(index.warnings().is_empty() && index.unkept().is_empty(), "{field}");
+        assert!(index.warnings().is_empty() && index.unrepresented().is_empty(), "{field}");
     }
 }
 

@@ -296,7 +296,7 @@ impl Task {
             let write = |bytes: &[u8]| {
                 let spots = &self.allocation.spots[number];
                 let len = spots.iter().map(|s| s.len).sum();
-                self.upload.write(&Target { number, spots, len }, visit.at, bytes)
+                self.upload.write(&Target { number, spots, len }, visit.offset, bytes)
             };
             if self.ended.is_cancelled() {
                 return Err(ENDED.broken("the stream of the model was dropped"));

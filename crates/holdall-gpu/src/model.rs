@@ -240,7 +240,7 @@ pub struct View<'m> {
     path: String,
 }
 
-/// Characters that separate a path from what is below it: `.` and `/` in names, `[` for elements of arrays in schemas.
+/// Characters that separate a path from the paths below it: `.` and `/` in names, `[` for elements of arrays in schemas.
 const MARKS: [char; 3] = ['.', '/', '['];
 
 impl<'m> View<'m> {

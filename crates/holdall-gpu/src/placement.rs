@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_a_page_is_cut_into_whole_pages() {
+    fn long_components_are_split_into_whole_pages() {
         let allocation = allocate(&[2500, 8], Placement::Arena(u64::MAX), SMALL);
         let lens: Vec<u64> = allocation.spots[0].iter().map(|s| s.len).collect();
         assert_eq!(lens, [1024, 1024, 452]);

@@ -144,7 +144,7 @@ fn a_tensor_of_several_pages_is_read_across_them() {
 }
 
 #[test]
-fn what_has_no_shader_is_said() {
+fn types_without_a_shader_are_errors() {
     let Some((device, queue)) = device() else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.zt");

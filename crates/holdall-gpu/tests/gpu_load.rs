@@ -30,7 +30,7 @@ fn every_byte_of_every_encoding_is_on_the_device() {
 }
 
 #[test]
-fn every_byte_is_there_where_buffers_are_written_in_place() {
+fn every_byte_is_loaded_in_place() {
     let Some((device, queue)) = mappable() else { return };
     every_encoding(&device, &queue, &LoadOptions::new().in_place());
     let dir = tempfile::tempdir().unwrap();
@@ -97,7 +97,7 @@ fn bindings_start_where_the_device_wants_them() {
 }
 
 #[test]
-fn what_no_binding_holds_is_in_pages() {
+fn tensors_larger_than_a_binding_are_paged() {
     let small = |limits: wgpu::Limits| wgpu::Limits {
         max_storage_buffer_binding_size: 1 << 20,
         max_buffer_size: 4 << 20,
@@ -168,7 +168,7 @@ fn a_part_of_a_model_is_found_by_its_path() {
 }
 
 #[test]
-fn damage_is_found_before_anything_is_handed_out() {
+fn damage_is_found_before_a_tensor_is_returned() {
     let Some((device, queue)) = device() else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.zt");

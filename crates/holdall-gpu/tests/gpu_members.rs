@@ -376,7 +376,7 @@ fn unions_arrays_of_arrays_and_long_enums_are_read() {
 }
 
 #[test]
-fn what_has_no_function_is_named() {
+fn members_without_a_function_are_named() {
     let Some((device, queue)) = device() else { return };
     let elsewhere = [
         ("text", json!({"TypeDef:String": true}), "text"),

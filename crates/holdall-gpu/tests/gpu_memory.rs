@@ -150,8 +150,8 @@ fn a_device_without_memory_for_staging_is_an_error() {
 }
 
 #[test]
-fn a_hundred_loads_leave_no_memory_behind() {
-    if !is_alone("a_hundred_loads_leave_no_memory_behind") {
+fn a_hundred_loads_leak_no_memory() {
+    if !is_alone("a_hundred_loads_leak_no_memory") {
         return;
     }
     let Some((device, queue)) = device() else { return };

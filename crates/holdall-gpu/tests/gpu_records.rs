@@ -37,7 +37,7 @@ fn a_pass_over_a_dataset_has_the_sums_of_the_processor() {
         let document =
             Document::new(kind.clone(), "kind", Reading::Record, &SchemaLimits::default()).unwrap();
         let build = Build::create(&path, &WriteOptions::new().with_overwrite(true)).unwrap();
-        let (mut build, mut set) = build.dataset_for(&document, None).unwrap();
+        let (mut build, mut set) = build.dataset_from_document(&document, None).unwrap();
         set.fill(
             RowsOptions::new().read(std::io::Cursor::new(rows.into_bytes()), "rows").unwrap(),
             &FillOptions::new(),

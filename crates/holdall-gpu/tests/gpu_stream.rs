@@ -95,7 +95,7 @@ fn a_tensor_can_be_waited_for() {
 }
 
 #[test]
-fn damage_is_an_error_for_what_did_not_come() {
+fn damage_is_an_error_for_the_missing_tensors() {
     let Some((device, queue)) = device() else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.zt");
@@ -142,7 +142,7 @@ fn breaks(stream: &mut ModelStream, device: &wgpu::Device, queue: &wgpu::Queue) 
 }
 
 #[test]
-fn a_stream_that_is_cut_is_an_error_for_what_did_not_come() {
+fn a_broken_stream_is_an_error_for_the_missing_tensors() {
     let Some((device, queue)) = device() else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.zt");

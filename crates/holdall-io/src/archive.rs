@@ -3,7 +3,7 @@
 use crate::index::fetch_ends;
 use crate::source::{ByteSource, MemorySource, SliceSource, fetched, read_now};
 use holdall_core::codec::check_decoded_len;
-use holdall_core::error::{Remedy, Shown as _};
+use holdall_core::error::{Escape as _, Remedy};
 use holdall_core::wire::tar::{self, Member, Walk};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind, Method};
 use holdall_core::{Digest, Error, Limits, Result, Stop, Window};
@@ -55,7 +55,7 @@ pub struct ArchiveEntry {
 /// Lists the files of an archive. `name` is its name in errors.
 ///
 /// # Errors
-/// [`NO_ARCHIVE`] if the file is neither a zip nor a tar archive; errors in the archive; Io.
+/// Returns [`NO_ARCHIVE`] if the file is neither a zip nor a tar archive; errors in the archive; an `Io` error.
 pub fn contents(
     source: Arc<dyn ByteSource>,
     name: &str,
@@ -71,18 +71,18 @@ pub fn contents(
 }
 
 /// The total number of bytes of one archive's compressed files that are decoded to detect formats.
-const MOST_DECODED: u64 = 64 << 20;
+const MAX_DECODED: u64 = 64 << 20;
 
 /// Returns the files of a tar archive, and the error after them if the archive is damaged. Skipped bytes are not kept
 /// in memory.
 ///
 /// # Errors
-/// Io.
+/// Returns an `Io` error.
 pub fn members(source: &dyn ByteSource, limits: &Limits) -> Result<(Vec<Member>, Option<Error>)> {
     let (mut walk, mut at, mut window) = (Walk::default(), 0, Window::new(source.len()));
     fetch_ends(source, &mut window)?;
     loop {
-        match walk.go(&window, limits) {
+        match walk.advance(&window, limits) {
             Ok(()) => return Ok((walk.members, None)),
             Err(Stop::Fail(e)) => return Ok((walk.members, Some(e))),
             Err(Stop::Need(ranges)) => {
@@ -107,12 +107,12 @@ impl Archive {
     /// Reads the directory of the archive in a source.
     ///
     /// # Errors
-    /// [`NO_ARCHIVE`] if the file is neither a zip nor a tar archive; errors in the archive; Io.
+    /// Returns [`NO_ARCHIVE`] if the file is neither a zip nor a tar archive; errors in the archive; an `Io` error.
     pub(crate) fn read(source: Arc<dyn ByteSource>, limits: &Limits) -> Result<Archive> {
         let mut window = Window::new(source.len());
         fetch_ends(&*source, &mut window)?;
         let head = fetched(&*source, &mut window, |window| window.head(512))?;
-        if tar::is_one(&head) {
+        if tar::is_tar(&head) {
             return match members(&*source, limits)? {
                 (_, Some(e)) => Err(e),
                 (members, None) => Ok(Archive::Tar(source, members)),
@@ -148,7 +148,7 @@ impl Archive {
     /// into memory, up to [`Limits::decoded_len`](holdall_core::Limits).
     ///
     /// # Errors
-    /// `archive/no-file` if there is no such entry; errors in the entry; Io.
+    /// Returns `archive/no-file` if there is no such entry; errors in the entry; an `Io` error.
     pub(crate) fn find(&self, path: &str, limits: &Limits) -> Result<Arc<dyn ByteSource>> {
         let found = match self {
             Archive::Tar(source, members) => {
@@ -166,7 +166,7 @@ impl Archive {
 
     /// Returns the kind of archive and its files.
     fn files(&self, limits: &Limits) -> Result<(&'static str, Vec<ArchiveEntry>)> {
-        let mut left = MOST_DECODED;
+        let mut left = MAX_DECODED;
         match self {
             Archive::Tar(source, members) => {
                 let one = |member: &Member| {
@@ -206,7 +206,7 @@ impl Archive {
 
     #[cold]
     fn no_file(&self, path: &str) -> Error {
-        let e = NO_FILE.broken(format!("there is no file `{}`", path.shown()));
+        let e = NO_FILE.broken(format!("there is no file `{}`", path.escaped()));
         let near = match self {
             Archive::Tar(_, members) => {
                 let names = members.iter().map(|member| member.name.as_str());

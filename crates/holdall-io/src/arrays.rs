@@ -22,7 +22,7 @@ impl OpenOptions {
     /// after the arrays, are ignored. Only headers are read; a file on a disk is reopened when its elements are read.
     ///
     /// # Errors
-    /// Io; errors in a header; NotFound if the folder has no such file.
+    /// Returns an `Io` error; errors in a header; a `NotFound` error if the folder has no such file.
     pub(crate) fn open_arrays(&self, folder: &Folder) -> Result<File> {
         let mut builder: Option<IndexBuilder> = None;
         let mut sources: Vec<Arc<dyn ByteSource>> = Vec::new();
@@ -48,7 +48,7 @@ impl OpenOptions {
             add_arrays(builder, &name, number, header, len, &bytes).map_err(in_context)?;
             sources.push(source);
         }
-        let shown = folder.shown();
+        let shown = folder.display_name();
         let Some(builder) = builder else {
             return Err(NO_MODEL
                 .broken("the folder has no file of tensors, no index of them, and no `.npy` file")

@@ -28,7 +28,7 @@ impl Buffer {
     /// Allocates `len` zeroed bytes, aligned to 4096 bytes if there are at least 1 MiB.
     ///
     /// # Errors
-    /// Io if there is not enough memory.
+    /// Returns an `Io` error if there is not enough memory.
     pub fn new(len: usize) -> Result<Buffer> {
         if len < MAP_MIN {
             return Ok(Buffer { memory: Memory::Heap(vec![0; len]), len });
@@ -39,7 +39,7 @@ impl Buffer {
     /// Allocates `len` zeroed bytes, aligned to 4096 bytes.
     ///
     /// # Errors
-    /// Io if there is not enough memory.
+    /// Returns an `Io` error if there is not enough memory.
     pub fn mapped(len: usize) -> Result<Buffer> {
         // Whole huge pages, because the kernel aligns only such mappings to huge pages.
         let room = if len >= HUGE_PAGE { len.next_multiple_of(HUGE_PAGE) } else { len.max(1) };

@@ -25,7 +25,7 @@ impl<T: Copy> ByName<T> {
     /// for two choices without a pattern.
     ///
     /// # Errors
-    /// The error of `twice`; NotFound if a pattern matches nothing.
+    /// Returns the error of `twice`; a `NotFound` error if a pattern matches nothing.
     pub fn check(&self, file: &File, twice: impl Fn(&T, &T) -> Error) -> Result<()> {
         let mut of_all = self.0.iter().filter(|(glob, _)| glob.is_none());
         if let (Some((_, one)), Some((_, other))) = (of_all.next(), of_all.next()) {

@@ -79,7 +79,7 @@ impl BlockCache {
     /// Creates a cache in the folder that the environment or the system has for caches.
     ///
     /// # Errors
-    /// Misuse if there is no such folder.
+    /// Returns a `Misuse` error if there is no such folder.
     pub fn standard() -> Result<BlockCache> {
         let root = standard_root(&|name| std::env::var_os(name));
         let root = root.ok_or_else(|| {
@@ -403,7 +403,7 @@ impl ByteSource for CachedSource {
     }
 }
 
-/// Copies the bytes of a block that belong to a range to their place in `out`, the bytes of the range.
+/// Copies the bytes of a block that belong to a range to their position in `out`, the bytes of the range.
 fn copy_overlap(block: &Range<u64>, bytes: &[u8], range: &Range<u64>, out: &mut [u8]) {
     let start = block.start.max(range.start);
     let end = block.end.min(range.end);

@@ -5,8 +5,8 @@ use crate::casting::{CastPieces, Casting};
 use crate::error::{CAST_RULE, NOT_CAST, SCALED};
 use crate::file::{File, Tensor};
 use crate::glob::Glob;
-use crate::items::{ComponentSource, CopyMode, Item, MadePieces};
-use holdall_core::error::Shown as _;
+use crate::items::{ComponentSource, ComputedPieces, CopyMode, Item};
+use holdall_core::error::Escape as _;
 use holdall_core::layout::cast::{Caster, FloatType, Overflow};
 use holdall_core::layout::number::{ElementType, NumberClass};
 use holdall_core::model::nearest;
@@ -28,7 +28,7 @@ impl Cast {
     /// Parses a rule. The text before the last `=` is the pattern.
     ///
     /// # Errors
-    /// Misuse if the type is not one to convert to, or the pattern is invalid.
+    /// Returns a `Misuse` error if the type is not one to convert to, or the pattern is invalid.
     pub fn new(rule: &str) -> Result<Cast> {
         let (glob, name) = match rule.rsplit_once('=') {
             Some((glob, name)) => (Some(Glob::new(glob)?), name),
@@ -41,7 +41,7 @@ impl Cast {
             let known: Vec<&str> = FloatType::ALL.into_iter().map(FloatType::as_str).collect();
             let e = CAST_RULE.broken(format!(
                 "`{}` is not a type to convert to: {} or keep",
-                name.shown(),
+                name.escaped(),
                 known.join(", ")
             ));
             return Err(match nearest(name, known.iter().copied()) {
@@ -82,11 +82,11 @@ pub fn scaled_weight(tensor: &Tensor, from: &ElementType, to: impl fmt::Display)
             let message = match scale.filter(|_| role == "weight") {
                 Some(scale) => format!(
                     "elements of {from} would become {to} without their scale, which is the tensor `{}`",
-                    scale.tensor.shown()
+                    scale.tensor.escaped()
                 ),
                 None => format!(
                     "elements of {from} are the `{role}` of the quantized weight `{}`, which would change",
-                    weight.name().shown()
+                    weight.name().escaped()
                 ),
             };
             let e = SCALED.broken(message).in_tensor(tensor.name());
@@ -109,7 +109,7 @@ pub fn scaled_weight(tensor: &Tensor, from: &ElementType, to: impl fmt::Display)
     let scale = after.chain(in_place).find(is_there)?;
     let message = format!(
         "elements of {from} would become {to} without their scale, which is the tensor `{}`",
-        scale.shown()
+        scale.escaped()
     );
     Some(SCALED.broken(message).in_tensor(name))
 }
@@ -128,7 +128,7 @@ impl Casts {
     /// Checks that there is at most one rule without a pattern, and that each pattern matches a tensor.
     ///
     /// # Errors
-    /// Misuse if there are several rules without a pattern; NotFound if a pattern matches nothing.
+    /// Returns a `Misuse` error if there are several rules without a pattern; a `NotFound` error if a pattern matches nothing.
     pub fn check(&self, file: &File) -> Result<()> {
         let name = |to: &Option<FloatType>| to.map_or("keep", FloatType::as_str);
         self.rules.check(file, |one, other| {
@@ -147,7 +147,7 @@ impl Casts {
     /// from which the item was created.
     ///
     /// # Errors
-    /// [`NOT_CAST`] if a rule names a tensor without floats.
+    /// Returns [`NOT_CAST`] if a rule names a tensor without floats.
     pub fn apply(&self, tensor: &Tensor, item: &mut Item) -> Result<Option<CastCount>> {
         let Some((Some(to), by_name)) = self.rules.lookup(tensor.name()) else { return Ok(None) };
         let from = dense_type(&item.spec).filter(|from| match by_name {
@@ -194,7 +194,8 @@ impl Casts {
             }
             ComponentSource::Made(make) => ComponentSource::Made(Box::new(move || {
                 let (pieces, caster) = (make()?, Some(caster));
-                let made: MadePieces = Box::new(CastPieces { pieces, caster, overflowed: counter });
+                let made: ComputedPieces =
+                    Box::new(CastPieces { pieces, caster, overflowed: counter });
                 Ok(made)
             })),
             other => other,
@@ -237,7 +238,7 @@ fn not_cast(tensor: &Tensor, spec: &TensorSpec, to: FloatType) -> Error {
     let what = match dense_type(spec) {
         Some(source_type) => format!("elements of {source_type} are not converted to {to}"),
         None => {
-            let layout = spec.layout.as_str().shown();
+            let layout = spec.layout.as_str().escaped();
             format!("a tensor of layout `{layout}` is not converted to {to}")
         }
     };

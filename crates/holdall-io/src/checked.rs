@@ -9,7 +9,7 @@ use crate::file::{File, Tensor};
 use crate::source::ByteSource;
 use crate::work::Work;
 use bytes::Bytes;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::model::{Checksum, Coverage, Hasher};
 use holdall_core::read::{DIGEST, Plan, Want, check_digest};
 use holdall_core::{Algorithm, ByteOrder, Component, Encoding, Error, Extent, Result, Role};
@@ -61,7 +61,7 @@ pub enum Check {
 impl Check {
     /// Returns the algorithm of the digest that is checked when the whole component is read, or `None`.
     pub fn algorithm(self, c: &Component) -> Option<Algorithm> {
-        c.summed_by().filter(|algorithm| match self {
+        c.stored_digest_algorithm().filter(|algorithm| match self {
             Check::Off => false,
             Check::Fast => !algorithm.is_slow(),
             Check::Read | Check::All => true,
@@ -100,7 +100,7 @@ impl Checked {
     /// Returns the decoded bytes of a component, as [`Tensor::bytes`] does, after checking their digest.
     ///
     /// # Errors
-    /// As [`Tensor::bytes`].
+    /// Returns the same errors as [`Tensor::bytes`].
     pub fn bytes(&self, role: &Role) -> Result<Bytes> {
         let c = self.tensor.require(role)?;
         let (file, position) = (self.tensor.file(), self.tensor.position());
@@ -117,7 +117,7 @@ impl Checked {
     /// is the error.
     ///
     /// # Errors
-    /// NotFound; Io if the table of its frames cannot be read; Limit if it decodes to more bytes than allowed.
+    /// Returns a `NotFound` error; an `Io` error if the table of its frames cannot be read; a `Limit` error if it decodes to more bytes than allowed.
     pub fn pieces(&self, role: &Role) -> Result<Pieces> {
         self.component_pieces(self.tensor.require(role)?)
     }
@@ -125,7 +125,7 @@ impl Checked {
     /// Returns the decoded bytes of a component of this tensor piece by piece, as [`Checked::pieces`] does.
     ///
     /// # Errors
-    /// As [`Checked::pieces`].
+    /// Returns the same errors as [`Checked::pieces`].
     pub fn component_pieces(&self, component: Component) -> Result<Pieces> {
         let digest = self.check.algorithm(&component);
         self.compare_covering(&component).map_err(|e| self.tensor.in_context(e, &component))?;
@@ -136,7 +136,7 @@ impl Checked {
     /// another order.
     ///
     /// # Errors
-    /// NotFound; Io; Integrity if the digest differs; Malformed if it is a digest of decoded bytes and they cannot be
+    /// Returns a `NotFound` error; an `Io` error; an `Integrity` error if the digest differs; a `Malformed` error if it is a digest of decoded bytes and they cannot be
     /// decoded.
     pub fn compare(&self, role: &Role) -> Result<()> {
         let c = self.tensor.require(role)?;
@@ -146,7 +146,7 @@ impl Checked {
     /// Checks the digests of all components, as [`Checked::compare`] does for one.
     ///
     /// # Errors
-    /// The tensor's fault; as [`Checked::compare`].
+    /// Returns the tensor's fault; the errors of [`Checked::compare`].
     pub fn compare_all(&self) -> Result<()> {
         self.tensor.sound()?;
         let mut all = self.tensor.components();
@@ -194,7 +194,7 @@ fn is_whole(c: &Component, ranges: &[Range<u64>]) -> bool {
 
 /// Computes the digest of a component's bytes and compares it with the expected one.
 fn compare(file: &File, c: &Component, algorithm: Algorithm) -> Result<()> {
-    let is_of_stored = c.encoding == Encoding::Raw || !algorithm.is_of_decoded();
+    let is_of_stored = c.encoding == Encoding::Raw || !algorithm.covers_decoded_bytes();
     let sources = file.sources();
     if is_of_stored && c.stored_len() <= SHORT {
         let mut hasher = Hasher::new(algorithm);
@@ -217,7 +217,7 @@ fn compare(file: &File, c: &Component, algorithm: Algorithm) -> Result<()> {
 /// Compares all bytes of a source with the digest that its container has of it, if `check` includes that digest.
 ///
 /// # Errors
-/// Io; Integrity if the digest differs.
+/// Returns an `Io` error; an `Integrity` error if the digest differs.
 pub(crate) fn check_source(source: &dyn ByteSource, check: Check) -> Result<()> {
     let Some(digest) = source.digest() else { return Ok(()) };
     let whole = Component::for_bytes((0..source.len()).into(), Encoding::Raw, source.len());
@@ -296,7 +296,7 @@ impl File {
 #[cold]
 pub fn checksum_error(checksum: &Checksum, e: Error) -> Error {
     match e.code() == DIGEST.code {
-        true => e.within(format!("in `{}`", checksum.name.shown())).at(checksum.stored().range()),
+        true => e.within(format!("in `{}`", checksum.name.escaped())).at(checksum.stored().range()),
         false => e,
     }
 }

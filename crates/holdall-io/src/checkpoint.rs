@@ -54,7 +54,7 @@ impl OpenOptions {
             items.ok_or_else(|| CHECKPOINT.broken("an item does not belong to any file"))?;
         let index =
             checkpoint.join(&lens, &items, limits).and_then(|index| self.check_faults(index));
-        let shown = folder.shown();
+        let shown = folder.display_name();
         let mut all = ModelFile::shards(checkpoint.files().iter().map(|name| folder.locate(name)));
         all.insert(0, ModelFile::new(FileRole::Index, folder.locate(NAME), None));
         let file = self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)?;

@@ -19,9 +19,9 @@ const TOUCH_LEN: u64 = 64 << 10;
 pub enum CopyMode {
     /// Nothing: its decoded bytes are written.
     Nothing,
-    /// Its encoding, if it is compressed.
+    /// The component's encoding, if it is compressed.
     Encoding,
-    /// Its encoding and its digest.
+    /// The component's encoding and digest.
     All,
 }
 
@@ -53,14 +53,14 @@ impl<'a> Copier<'a> {
             writer.as_is(AsIs { encoding: c.encoding, stored_len: c.stored_len(), digest })
         };
         // The target writes the bytes in its own syntax, or in another encoding.
-        let is_other = writer.states() || !writer.can_encode(c.encoding);
+        let is_other = writer.stores_in_header() || !writer.can_encode(c.encoding);
         let keep = if is_other { CopyMode::Nothing } else { keep };
         if is_coded && keep == CopyMode::Encoding && !writer.takes_frames() {
             let usual = writer.usual(c.encoding);
             writer.compressed(usual);
             return self.decoded(writer, tensor, c);
         }
-        if c.turned_len() > 1 || (is_coded && keep == CopyMode::Nothing) {
+        if c.swap_unit_len() > 1 || (is_coded && keep == CopyMode::Nothing) {
             return self.decoded(writer, tensor, c);
         }
         if is_coded {
@@ -146,9 +146,9 @@ impl<'a> Copier<'a> {
         let is_remote = tensor.file().sources().read_hints().is_remote();
         // Digests of decoded bytes are computed by the decoder.
         let sums_decoded = c.encoding != Encoding::Raw
-            && c.digest
-                .as_ref()
-                .is_some_and(|digest| digest.algorithm().is_some_and(Algorithm::is_of_decoded));
+            && c.digest.as_ref().is_some_and(|digest| {
+                digest.algorithm().is_some_and(Algorithm::covers_decoded_bytes)
+            });
         match c.decoded_len {
             Some(len) if !is_remote && !sums_decoded && len <= SINGLE_FRAME_MAX => {
                 self.small(writer, tensor, c, len)

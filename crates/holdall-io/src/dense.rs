@@ -52,7 +52,7 @@ impl Tensor {
     /// checked first, as `check` says.
     ///
     /// # Errors
-    /// As [`Tensor::to_dense`]; Io.
+    /// Returns the same errors as [`Tensor::to_dense`]; an `Io` error.
     pub fn dense_pieces(&self, check: Check) -> Result<DensePieces> {
         self.sound()?;
         let checked = self.checked_with(check);
@@ -91,7 +91,7 @@ impl Tensor {
     /// Checks that a dense copy would not have more bytes than `Limits::decoded_len`.
     ///
     /// # Errors
-    /// [`DENSE_LIMIT`] if it would.
+    /// Returns [`DENSE_LIMIT`] if it would.
     pub fn check_dense(&self) -> Result<()> {
         let most = self.file().limits().decoded_len;
         let len = self.dense_type().map_or(0, |element_type| element_type.len_of(self.count()));
@@ -108,7 +108,7 @@ impl DensePieces {
     /// Limits the pieces to the rows `rows` of the first dimension.
     ///
     /// # Errors
-    /// As [`row_range`].
+    /// Returns the same errors as [`row_range`].
     pub fn with_rows(mut self, rows: Range<u64>) -> Result<DensePieces> {
         let (shape, element_type) = (self.tensor.shape(), &self.element_type);
         let in_context =
@@ -129,7 +129,7 @@ impl DensePieces {
     /// Returns the elements in the range `elements` of the row-major order.
     ///
     /// # Errors
-    /// As the iterator.
+    /// Returns the same errors as the iterator.
     pub fn piece(&self, elements: Range<u64>) -> Result<Bytes> {
         let len = self.element_type.len_of(elements.end - elements.start) as usize;
         let mut out = Vec::new();

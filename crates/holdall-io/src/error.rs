@@ -3,7 +3,7 @@
 use holdall_core::Error;
 use std::fmt::Display;
 
-pub use holdall_core::error::{Detail, Shown, list, rules};
+pub use holdall_core::error::{Detail, Escape, list, rules};
 
 holdall_core::error::rules! {
     /// The rules of this module.
@@ -133,7 +133,7 @@ holdall_core::error::rules! {
     pub ODD: Malformed "verify/odd"
         "A file that is verified strictly causes no warnings when it is opened and verified.";
     /// The file has content that this version does not know.
-    pub UNKEPT: Unsupported "edit/unkept"
+    pub UNREPRESENTED: Unsupported "edit/unrepresented"
         "A file that is rewritten contains nothing that this version does not know."
         hint "convert it to another file; the report lists everything that is left out";
     /// The attribute is needed to read the tensor.
@@ -159,12 +159,12 @@ holdall_core::error::rules! {
         "A damaged file that is salvaged has at least one sound tensor.";
 }
 
-/// Converts an operating system error that happened while doing `what`. If it contains one of our own errors, which was
+/// Converts an operating system error that happened while doing `action`. If it contains one of our own errors, which was
 /// passed through the standard library, returns that.
 #[cold]
-pub fn io(e: std::io::Error, what: impl Display) -> Error {
+pub fn io(e: std::io::Error, action: impl Display) -> Error {
     if let Some(own) = e.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         return own.clone();
     }
-    IO.broken(what.to_string()).because(e)
+    IO.broken(action.to_string()).because(e)
 }

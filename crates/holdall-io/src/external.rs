@@ -12,20 +12,20 @@ use crate::source::{ByteSource, fetched};
 use holdall_core::Limits;
 #[cfg(feature = "onnx")]
 use holdall_core::Stop;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result, Rule, Window};
 use holdall_formats::ExternalFiles;
 #[cfg(feature = "onnx")]
 use holdall_formats::onnx::{EXTERNAL, Graph, locations};
 use holdall_formats::shards;
 #[cfg(feature = "ztensor2")]
-use holdall_formats::ztensor2::{self, Objects};
+use holdall_formats::ztensor2::{self, ShardObjects};
 #[cfg(feature = "onnx")]
 use std::path::Path;
 use std::sync::Arc;
 
 /// Returns `true` if the error says that bytes are in another file.
-pub(crate) fn is_away(e: &Error) -> bool {
+pub(crate) fn has_unavailable_data(e: &Error) -> bool {
     holdall_formats::FORMATS
         .iter()
         .filter_map(|format| format.external_files)
@@ -36,7 +36,7 @@ pub(crate) fn is_away(e: &Error) -> bool {
 /// the file lacks the data for it.
 ///
 /// # Errors
-/// Errors of its source.
+/// Returns the errors of its source.
 pub fn content(file: &File) -> Result<Option<String>> {
     let content = holdall_formats::by_name(file.format()).and_then(|format| format.content);
     let (Some(content), Some(source)) = (content, file.all_sources().first()) else {
@@ -51,18 +51,22 @@ pub fn content(file: &File) -> Result<Option<String>> {
 /// Returns the objects of a zTensor 2 file that is the shard with this name.
 ///
 /// # Errors
-/// Errors in the file.
+/// Returns the errors in the file.
 #[cfg(feature = "ztensor2")]
-pub fn objects_of(source: &dyn ByteSource, limits: &Limits, shard: &str) -> Result<Objects> {
+pub fn shard_objects(
+    source: &dyn ByteSource,
+    limits: &Limits,
+    shard: &str,
+) -> Result<ShardObjects> {
     let mut window = Window::new(source.len());
     fetch_ends(source, &mut window)?;
-    fetched(source, &mut window, |window| ztensor2::objects_of(window, limits, shard))
+    fetched(source, &mut window, |window| ztensor2::shard_objects(window, limits, shard))
 }
 
 /// Returns what a zTensor 2 file states about its shards. `None` if it also has tensors of its own.
 ///
 /// # Errors
-/// Errors in the file.
+/// Returns the errors in the file.
 #[cfg(feature = "ztensor2")]
 pub fn root(model: &File) -> Result<Option<ztensor2::Root>> {
     let Some(source) = model.all_sources().first() else { return Ok(None) };
@@ -75,7 +79,7 @@ pub fn root(model: &File) -> Result<Option<ztensor2::Root>> {
 /// Reads an ONNX model into which weights are to be written.
 ///
 /// # Errors
-/// Errors of its source, and errors in the model.
+/// Returns the errors of its source, and errors in the model.
 #[cfg(feature = "onnx")]
 pub fn graph(model: &File) -> Result<Graph> {
     let read = |window: &Window| holdall_formats::onnx::graph(window, model.limits());
@@ -110,7 +114,7 @@ impl OpenOptions {
         let Some(ExternalFiles { outside, names, path: path_of, decode, .. }) = beside else {
             return Ok(file);
         };
-        if !shards::is_away(file.index()) {
+        if !shards::has_unavailable_data(file.index()) {
             return Ok(file);
         }
         let (folder, own) = (&site.folder, site.name.as_str());
@@ -154,7 +158,7 @@ impl OpenOptions {
         }
         folder.check_links(entry, std::slice::from_ref(&name), outside)?;
         let found = folder.find(self, name, is_many).map_err(|e| match folder {
-            Folder::Address(_) => e.within(format!("external data `{}`", name.shown())),
+            Folder::Address(_) => e.within(format!("external data `{}`", name.escaped())),
             _ => e,
         });
         Ok(Some(found?.source))

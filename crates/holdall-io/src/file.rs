@@ -10,7 +10,7 @@ use crate::planes;
 use crate::quantized::{Quantized, Weights};
 use crate::source::ByteSource;
 use bytes::Bytes;
-use holdall_core::error::{Shown as _, list};
+use holdall_core::error::{Escape as _, list};
 use holdall_core::layout::described::Layouts;
 use holdall_core::{
     Algorithm, Attributes, Component, Error, Index, Limits, Remedy, Result, Role, TensorInfo,
@@ -264,7 +264,7 @@ impl File {
     /// Returns the tensor called `name`.
     ///
     /// # Errors
-    /// NotFound if there is no such tensor, with the most similar name as a hint.
+    /// Returns a `NotFound` error if there is no such tensor, with the most similar name as a hint.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         match self.0.index.get(name) {
             Some(info) => Ok(Tensor { info, file: self.clone() }),
@@ -337,7 +337,7 @@ impl Tensor {
     /// Returns the stored bytes of a component, without decoding them.
     ///
     /// # Errors
-    /// NotFound if the tensor has no component in this role; Io.
+    /// Returns a `NotFound` error if the tensor has no component in this role; an `Io` error.
     pub fn stored(&self, role: &Role) -> Result<Bytes> {
         let c = self.require(role)?;
         self.file.sources().read(c.stored).map_err(|e| self.in_context(e, &c))
@@ -347,7 +347,7 @@ impl Tensor {
     /// the pieces; if it differs, the last item is the error.
     ///
     /// # Errors
-    /// NotFound if the tensor has no component in this role.
+    /// Returns a `NotFound` error if the tensor has no component in this role.
     pub fn pieces(&self, role: &Role) -> Result<Pieces> {
         self.checked().pieces(role)
     }
@@ -356,7 +356,7 @@ impl Tensor {
     /// against the given digest, or unchecked if that is `None`.
     ///
     /// # Errors
-    /// Io if the table of its frames cannot be read; Limit if it decodes to more bytes than allowed.
+    /// Returns an `Io` error if the table of its frames cannot be read; a `Limit` error if it decodes to more bytes than allowed.
     pub fn component_pieces(
         &self,
         component: Component,
@@ -375,7 +375,7 @@ impl Tensor {
     /// a raw component, only the frames that contain them of a seekable one.
     ///
     /// # Errors
-    /// As [`Tensor::bytes`]; Misuse if the range is outside the component. A digest covers the whole component, so it
+    /// Returns the same errors as [`Tensor::bytes`]; a `Misuse` error if the range is outside the component. A digest covers the whole component, so it
     /// is only checked if the range is the whole component.
     pub fn bytes_range(&self, role: &Role, range: Range<u64>) -> Result<Bytes> {
         let all = self.bytes_ranges(role, std::slice::from_ref(&range))?;
@@ -386,7 +386,7 @@ impl Tensor {
     /// must ascend without overlap. Ranges near each other, or in one compressed frame, are fetched and decoded once.
     ///
     /// # Errors
-    /// As [`Tensor::bytes_range`].
+    /// Returns the same errors as [`Tensor::bytes_range`].
     pub fn bytes_ranges(&self, role: &Role, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         if planes::is_joined(self, role) {
             return ranges.iter().map(|range| planes::range(self, range.clone())).collect();
@@ -400,7 +400,7 @@ impl Tensor {
     /// [`Tensor::pieces`] reads it.
     ///
     /// # Errors
-    /// NotFound; Limit if a compressed component decodes to more bytes than allowed.
+    /// Returns a `NotFound` error; a `Limit` error if a compressed component decodes to more bytes than allowed.
     pub fn pieces_range(&self, role: &Role, range: Range<u64>) -> Result<Pieces> {
         let c = self.require(role)?;
         if range.start == 0 && c.decoded_len == Some(range.end) {
@@ -413,7 +413,7 @@ impl Tensor {
     /// Returns the tensor if it can be read.
     ///
     /// # Errors
-    /// Its [fault](TensorInfo::fault), if it has one.
+    /// Returns the tensor's [fault](TensorInfo::fault), if it has one.
     pub fn sound(&self) -> Result<&Tensor> {
         match self.fault() {
             Some(e) => Err(e.in_source(self.file.name())),
@@ -424,12 +424,12 @@ impl Tensor {
     /// Returns the component in this role.
     ///
     /// # Errors
-    /// The tensor's [fault](TensorInfo::fault); NotFound (`file/no-component`) if it has no such component.
+    /// Returns the tensor's [fault](TensorInfo::fault); NotFound (`file/no-component`) if it has no such component.
     pub fn require(&self, role: &Role) -> Result<Component> {
         self.sound()?;
         self.component(role).ok_or_else(|| {
-            let all = list(self.components().map(|c| format!("`{}`", c.role.as_str().shown())));
-            let role = role.as_str().shown();
+            let all = list(self.components().map(|c| format!("`{}`", c.role.as_str().escaped())));
+            let role = role.as_str().escaped();
             NO_COMPONENT
                 .broken(format!("there is no component `{role}`; the tensor has {all}"))
                 .in_tensor(self.name())

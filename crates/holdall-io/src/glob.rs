@@ -5,7 +5,7 @@
 //! limited, so no pattern and no name can make matching slow.
 
 use crate::error::{PATTERN, SELECT};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::model::nearest;
 use holdall_core::{Error, Remedy, Result};
 use std::fmt;
@@ -64,7 +64,7 @@ impl Glob {
     /// Compiles a glob.
     ///
     /// # Errors
-    /// Misuse for an unclosed class or brace, an empty range, a `\` at the end, and for a pattern (other than a plain
+    /// Returns a `Misuse` error for an unclosed class or brace, an empty range, a `\` at the end, and for a pattern (other than a plain
     /// name) that is longer than 16 KiB or too complex.
     pub fn new(text: &str) -> Result<Glob> {
         if !text.contains(['*', '?', '[', '{', '\\']) {
@@ -172,7 +172,7 @@ impl Glob {
         &self,
         names: impl ExactSizeIterator<Item = &'a str>,
     ) -> Error {
-        let text = self.as_str().shown();
+        let text = self.as_str().escaped();
         let e = SELECT.broken(format!("`{text}` matches none of {} tensors", names.len()));
         match self.as_name().and_then(|name| nearest(name, names)) {
             Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
@@ -275,7 +275,7 @@ impl Reader<'_> {
 
     #[cold]
     fn broken(&self, what: impl fmt::Display) -> Error {
-        PATTERN.broken(format!("in `{}`: {what}", self.text.shown()))
+        PATTERN.broken(format!("in `{}`: {what}", self.text.escaped()))
     }
 
     fn push(&mut self, step: Step) -> Result<u32> {
@@ -410,7 +410,7 @@ impl Reader<'_> {
         let Some((from, to)) = text.split_once("..") else { return Ok(None) };
         let is_number = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
         if !is_number(from) || !is_number(to) {
-            let text = text.shown();
+            let text = text.escaped();
             return Err(self.broken(format!(
                 "`{text}` is not a range of numbers; write `\\.` for a dot itself"
             )));

@@ -18,7 +18,7 @@ const HELD: u64 = 8 << 20;
 /// Returns the view of [`Tensor::csr`](crate::Tensor::csr), with checked digests, and with little of it in memory.
 ///
 /// # Errors
-/// Those of [`Tensor::csr`](crate::Tensor::csr); Io.
+/// Returns the errors of [`Tensor::csr`](crate::Tensor::csr); an `Io` error.
 pub fn csr(checked: &Checked) -> Result<Csr> {
     let tensor = checked.tensor();
     tensor.view(|info| Csr::from_tensor(info, |role| held(checked, role), tensor.file().limits()))
@@ -27,7 +27,7 @@ pub fn csr(checked: &Checked) -> Result<Csr> {
 /// Returns the view of [`Tensor::coo`](crate::Tensor::coo), with checked digests, and with little of it in memory.
 ///
 /// # Errors
-/// Those of [`Tensor::coo`](crate::Tensor::coo); Io.
+/// Returns the errors of [`Tensor::coo`](crate::Tensor::coo); an `Io` error.
 pub fn coo(checked: &Checked) -> Result<Coo> {
     let tensor = checked.tensor();
     let get = |role: &Role| held(checked, role);
@@ -49,7 +49,7 @@ pub fn coo(checked: &Checked) -> Result<Coo> {
 /// Returns the view of [`Tensor::tiles`](crate::Tensor::tiles), with checked digests, and with little of it in memory.
 ///
 /// # Errors
-/// Those of [`Tensor::tiles`](crate::Tensor::tiles); Io.
+/// Returns the errors of [`Tensor::tiles`](crate::Tensor::tiles); an `Io` error.
 pub fn tiles(checked: &Checked) -> Result<Tiles> {
     let tensor = checked.tensor();
     tensor.view(|info| Tiles::from_tensor(info, |role| held(checked, role), tensor.file().limits()))
@@ -59,7 +59,7 @@ pub fn tiles(checked: &Checked) -> Result<Tiles> {
 /// memory.
 ///
 /// # Errors
-/// Those of [`Tensor::quantized`](crate::Tensor::quantized); Io.
+/// Returns the errors of [`Tensor::quantized`](crate::Tensor::quantized); an `Io` error.
 pub fn quantized(checked: &Checked) -> Result<Quantized> {
     checked.tensor().view(|info| Quantized::from_tensor(info, |role| held(checked, role)))
 }
@@ -70,7 +70,7 @@ pub(crate) fn held(checked: &Checked, role: &Role) -> Result<Bytes> {
     let c = tensor.require(role)?;
     let sources = tensor.file().sources();
     let is_borrowed = c.encoding == Encoding::Raw
-        && c.turned_len() <= 1
+        && c.swap_unit_len() <= 1
         && sources.at(c.stored.source).read_hints().access == Access::Borrowed;
     if is_borrowed || c.decoded_len.is_some_and(|len| len <= HELD) {
         return checked.bytes(role);

@@ -9,7 +9,7 @@ use std::path::Path;
 /// Returns the format of a local file, detected from its content.
 ///
 /// # Errors
-/// Io; `format/unknown` if no format recognises the content; `format/empty` if the file is empty.
+/// Returns an `Io` error; `format/unknown` if no format recognises the content; `format/empty` if the file is empty.
 pub fn format_of(path: impl AsRef<Path>) -> Result<&'static Format> {
     let path = path.as_ref();
     let found = FileSource::open(path).and_then(|source| {
@@ -23,7 +23,7 @@ pub fn format_of(path: impl AsRef<Path>) -> Result<&'static Format> {
 /// Returns the byte range of the file's index on disk, if the format can locate it without decoding it.
 ///
 /// # Errors
-/// As [`format_of`]; errors of the format while it looks for the index.
+/// Returns the same errors as [`format_of`]; errors of the format while it looks for the index.
 pub fn table_of(source: &dyn ByteSource, limits: &Limits) -> Result<Option<Range<u64>>> {
     let mut window = Window::new(source.len());
     fetch_ends(source, &mut window)?;
@@ -49,7 +49,7 @@ pub fn fetch_ends(source: &dyn ByteSource, window: &mut Window) -> Result<()> {
     }
     let first = 0..len.min(FIRST_TOUCH);
     let cached = match source.local() {
-        Some(local) if local.is_mapped() => local.read_at_hand(first),
+        Some(local) if local.is_mapped() => local.read_without_waiting(first),
         Some(_) => None,
         None if source.read_hints().access == Access::Borrowed => Some(source.read_range(first)),
         None => None,

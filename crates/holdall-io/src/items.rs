@@ -68,7 +68,7 @@ pub enum ComponentSource {
     /// A component of an open file whose elements are rounded to another float type.
     Cast(Box<Casting>),
     /// Bytes that are computed when they are written.
-    Made(Box<dyn FnOnce() -> Result<MadePieces> + Send>),
+    Made(Box<dyn FnOnce() -> Result<ComputedPieces> + Send>),
     /// A byte plane of a tensor of an open file.
     Plane(PlaneSource),
     /// Bytes in memory, compressed in this way if the format can, whatever the write options say.
@@ -80,13 +80,13 @@ pub enum ComponentSource {
 }
 
 /// Computed bytes, in pieces.
-pub type MadePieces = Box<dyn Iterator<Item = Result<Bytes>>>;
+pub type ComputedPieces = Box<dyn Iterator<Item = Result<Bytes>>>;
 
 impl ComponentSource {
     /// Creates a source of bytes that are computed all at once when they are written.
     pub fn bytes(make: impl FnOnce() -> Result<Bytes> + Send + 'static) -> ComponentSource {
         ComponentSource::Made(Box::new(move || {
-            let one: MadePieces = Box::new(std::iter::once(Ok(make()?)));
+            let one: ComputedPieces = Box::new(std::iter::once(Ok(make()?)));
             Ok(one)
         }))
     }
@@ -95,7 +95,7 @@ impl ComponentSource {
     pub fn dense(tensor: &Tensor) -> ComponentSource {
         let tensor = tensor.clone();
         ComponentSource::Made(Box::new(move || {
-            let pieces: MadePieces = Box::new(tensor.dense_pieces(Check::All)?);
+            let pieces: ComputedPieces = Box::new(tensor.dense_pieces(Check::All)?);
             Ok(pieces)
         }))
     }
@@ -108,9 +108,9 @@ impl ComponentSource {
 /// Creates an item that writes a tensor in its current form.
 ///
 /// # Errors
-/// The tensor's fault; errors of decoding a component to find its length.
-pub fn as_it_is(tensor: &Tensor) -> Result<Item> {
-    check_is_here(tensor)?;
+/// Returns the tensor's fault; errors of decoding a component to find its length.
+pub fn unchanged_item(tensor: &Tensor) -> Result<Item> {
+    check_available(tensor)?;
     let mut spec = spec_of(tensor.sound()?);
     let mut feeds = Vec::new();
     for (c, spec) in tensor.components().zip(&mut spec.components) {
@@ -126,8 +126,8 @@ pub fn as_it_is(tensor: &Tensor) -> Result<Item> {
 /// written as an empty tensor.
 ///
 /// # Errors
-/// `package/not-here` if it is.
-pub fn check_is_here(tensor: &Tensor) -> Result<()> {
+/// Returns `package/not-here` if it is.
+pub fn check_available(tensor: &Tensor) -> Result<()> {
     #[cfg(feature = "carton")]
     if tensor.layout().as_str() == holdall_package::LINKED && tensor.components().len() == 0 {
         let message = "its file is not in the package, which only links to it";
@@ -210,7 +210,7 @@ pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> 
     let mut seen: HashMap<Content, Vec<(usize, usize)>> = HashMap::new();
     for at in 0..items.len() {
         for c in 0..items[at].feeds.len() {
-            if encoder.states(&items[at].spec, c) {
+            if encoder.stores_in_header(&items[at].spec, c) {
                 continue;
             }
             // An empty component shares its bytes with every other one. That is recorded only if it takes no extra
@@ -305,7 +305,7 @@ fn is_dense(tensor: &Tensor) -> bool {
 }
 
 /// Returns the bytes that will be written for a component of an open file, in pieces.
-fn feed_pieces(feed: &ComponentSource) -> Result<Option<MadePieces>> {
+fn feed_pieces(feed: &ComponentSource) -> Result<Option<ComputedPieces>> {
     Ok(match feed {
         ComponentSource::Component(feed) => Some(Box::new(feed.0.pieces(&feed.1.role)?)),
         ComponentSource::Cast(cast) => Some(Box::new(cast.pieces(Arc::default())?)),

@@ -11,7 +11,7 @@ use holdall_core::{Encode, Index, LIMITS, Limits, Result};
 /// words, of what was left behind.
 ///
 /// # Errors
-/// `internal/ledger` if something was lost that the caller did not ask to leave out.
+/// Returns `internal/ledger` if something was lost that the caller did not ask to leave out.
 pub fn close(file: &File, record: &Record, expected: &Expected) -> Result<Vec<String>> {
     let ledger = compare(Side::Index(file.index()), Side::Record(record), expected);
     ledger.check().map_err(|e| e.in_source(file.name()))
@@ -21,7 +21,7 @@ pub fn close(file: &File, record: &Record, expected: &Expected) -> Result<Vec<St
 /// all of it. If the encoder writes its own attributes, the record gets those of the file.
 ///
 /// # Errors
-/// `internal/ledger` if they differ; errors of the decoder; Io.
+/// Returns `internal/ledger` if they differ; errors of the decoder; an `Io` error.
 pub fn read_back(
     source: &dyn ByteSource,
     record: &mut Record,
@@ -45,11 +45,11 @@ pub fn read_back(
 /// Returns limits for reading back a file that was just written, which may be larger than the limits of its source
 /// allow.
 pub fn unlimited() -> Limits {
-    const MOST: u64 = 1 << 40;
+    const UNLIMITED: u64 = 1 << 40;
     let mut limits = Limits::default();
     for limit in LIMITS {
         // Not above the greatest value that the limit can have.
-        let _ = limit.set(&mut limits, limit.most.min(MOST));
+        let _ = limit.set(&mut limits, limit.max.min(UNLIMITED));
     }
     limits
 }

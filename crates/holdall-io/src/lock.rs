@@ -37,7 +37,7 @@ impl Stamp {
 /// Opens the file at `path` for writing and locks it until it is closed.
 ///
 /// # Errors
-/// Io if the file cannot be written; [`LOCKED`] if another process has locked it; [`CHANGED_SINCE`] if it has changed
+/// Returns an `Io` error if the file cannot be written; [`LOCKED`] if another process has locked it; [`CHANGED_SINCE`] if it has changed
 /// since `stamp` was taken.
 pub fn open(path: &Path, stamp: &Stamp) -> Result<File> {
     let failed = |e| io(e, "opening for writing").in_source(path.display());

@@ -63,7 +63,7 @@ impl OpenOptions {
     /// an object store. `None` otherwise.
     ///
     /// # Errors
-    /// Errors of an archive or a store.
+    /// Returns the errors of an archive or a store.
     pub fn files_below(&self, location: &Location) -> Result<Option<Vec<Location>>> {
         match location {
             Location::Member { .. } => {
@@ -86,7 +86,7 @@ impl OpenOptions {
     /// is not supported here; its text lists its files: see [`Map`](holdall_formats::shards::Map).
     ///
     /// # Errors
-    /// `shards/missing` if a file does not exist; errors in the other files.
+    /// Returns `shards/missing` if a file does not exist; errors in the other files.
     pub fn other_files(
         &self,
         location: &Location,
@@ -106,7 +106,7 @@ impl OpenOptions {
             _ => return Ok(Vec::new()),
         }
         let file = self.clone().with_faults(Faults::Keep).open_location(location)?;
-        if shards::is_away(file.index()) {
+        if shards::has_unavailable_data(file.index()) {
             let message = "a file with bytes of its tensors is missing";
             return Err(SHARD_MISSING.broken(message).in_source(file.name()));
         }

@@ -1,7 +1,7 @@
 //! Files of a model's folder other than tensors, as the Hugging Face hub lays models out: `config.json`, and the files
 //! of a tokenizer.
 
-use crate::shards::{are_model, files};
+use crate::shards::{contain_model, files};
 use holdall_core::{Attributes, Limits, Result, Value, Warning};
 use std::borrow::Cow;
 use std::fs;
@@ -58,14 +58,14 @@ impl ModelFolder {
     /// Reads the folder of a model. Returns `None` for any other folder.
     ///
     /// # Errors
-    /// Io if the folder cannot be listed.
+    /// Returns an `Io` error if the folder cannot be listed.
     pub fn detect(path: impl AsRef<Path>, limits: &Limits) -> Result<Option<ModelFolder>> {
         let path = path.as_ref();
         if !path.is_dir() {
             return Ok(None);
         }
         let all = files(path)?;
-        if !are_model(path, &all) {
+        if !contain_model(path, &all) {
             return Ok(None);
         }
         let mut folder = ModelFolder::default();

@@ -3,7 +3,7 @@
 use crate::checked::{Check, check_source};
 use crate::error::{CHANGED, SOURCES, io};
 use crate::executor::Sources;
-use crate::external::is_away;
+use crate::external::has_unavailable_data;
 use crate::file::File;
 use crate::index::decode_index;
 use crate::location::{FoundFile, Location, Member, Site};
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// archive.
 ///
 /// # Errors
-/// Io if the file cannot be read; Unsupported if no format recognises it; errors of its format.
+/// Returns an `Io` error if the file cannot be read; an `Unsupported` error if no format recognises it; errors of its format.
 pub fn open(path: impl AsRef<Path>) -> Result<File> {
     OpenOptions::new().open(path)
 }
@@ -41,7 +41,7 @@ impl OpenOptions {
     /// split GGUF file; an ONNX model with external data; a zTensor 2 file with shards; a distributed checkpoint.
     ///
     /// # Errors
-    /// As [`open`].
+    /// Returns the same errors as [`open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
         self.open_location(&Location::new(path))
     }
@@ -49,7 +49,7 @@ impl OpenOptions {
     /// Opens the file at a location, as [`OpenOptions::open`] does.
     ///
     /// # Errors
-    /// As [`open`]; Misuse for a location that only names bytes in memory.
+    /// Returns the same errors as [`open`]; a `Misuse` error for a location that only names bytes in memory.
     pub fn open_location(&self, location: &Location) -> Result<File> {
         self.open_site(&Site::new(self, location)?)
     }
@@ -78,7 +78,7 @@ impl OpenOptions {
     fn with_other_files(&self, opened: Result<File>, site: &Site) -> Result<File> {
         // With `Faults::Refuse`, tensors in other files look faulty until those files are open.
         let opened = match opened {
-            Err(e) if self.faults == Faults::Refuse && is_away(&e) => {
+            Err(e) if self.faults == Faults::Refuse && has_unavailable_data(&e) => {
                 self.clone().with_faults(Faults::Keep).open_one(site)
             }
             opened => opened,
@@ -93,8 +93,8 @@ impl OpenOptions {
     /// Opens a local file alone, without its shards or parts.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
-    pub fn open_alone(&self, path: impl AsRef<Path>) -> Result<File> {
+    /// Returns the same errors as [`open`](Self::open).
+    pub fn open_single_file(&self, path: impl AsRef<Path>) -> Result<File> {
         let site = Site::new(self, &Location::new(path))?;
         let main = vec![ModelFile::new(FileRole::Main, site.location.clone(), Some(0))];
         Ok(self.open_one(&site)?.with_files(main))
@@ -129,7 +129,7 @@ impl OpenOptions {
     /// For tools that search for damage. Also returns the file's name for errors.
     ///
     /// # Errors
-    /// As [`OpenOptions::source_at`].
+    /// Returns the same errors as [`OpenOptions::source_at`].
     pub fn unchecked_source_at(
         &self,
         location: &Location,
@@ -144,7 +144,7 @@ impl OpenOptions {
     /// it, as the options' [`Check`] demands, and the file's name for errors. Reads all bytes.
     ///
     /// # Errors
-    /// As [`OpenOptions::source_at`]; Integrity if the digest differs.
+    /// Returns the same errors as [`OpenOptions::source_at`]; an `Integrity` error if the digest differs.
     pub fn checked_source_at(&self, location: &Location) -> Result<(Arc<dyn ByteSource>, String)> {
         if self.check() == Check::Off {
             return self.source_at(location);
@@ -162,7 +162,7 @@ impl OpenOptions {
     /// checked against it.
     ///
     /// # Errors
-    /// Io; errors of the archive; NotFound for a location that only names bytes in memory.
+    /// Returns an `Io` error; errors of the archive; a `NotFound` error for a location that only names bytes in memory.
     pub fn source_at(&self, location: &Location) -> Result<(Arc<dyn ByteSource>, String)> {
         match location {
             Location::Path(path) => {
@@ -231,7 +231,7 @@ impl OpenOptions {
     /// `s3://bucket/model/*.safetensors`.
     ///
     /// # Errors
-    /// Errors of the store; Limit if there are more objects than `Limits::files`.
+    /// Returns the errors of the store; a `Limit` error if there are more objects than `Limits::files`.
     #[cfg(feature = "stores")]
     pub fn list(&self, address: &str) -> Result<Vec<crate::stores::Listed>> {
         self.stores.list(address, self.client.policy(), self.limits())
@@ -241,7 +241,7 @@ impl OpenOptions {
     /// returned value; [`Staged::publish`](crate::stores::Staged::publish) then uploads it.
     ///
     /// # Errors
-    /// Misuse if the object exists and `overwrite` is not set; errors of the store.
+    /// Returns a `Misuse` error if the object exists and `overwrite` is not set; errors of the store.
     #[cfg(feature = "stores")]
     pub fn stage(&self, address: &str, overwrite: bool) -> Result<crate::stores::Staged> {
         self.stores.stage(address, self.client.policy(), overwrite)
@@ -252,7 +252,7 @@ impl OpenOptions {
     /// uploads its files.
     ///
     /// # Errors
-    /// Misuse if there are objects below the address and `overwrite` is not set; errors of the store.
+    /// Returns a `Misuse` error if there are objects below the address and `overwrite` is not set; errors of the store.
     #[cfg(feature = "stores")]
     pub fn stage_folder(
         &self,
@@ -288,7 +288,7 @@ impl OpenOptions {
     /// Opens a file in memory. `name` is its name in errors.
     ///
     /// # Errors
-    /// As [`open`], without Io.
+    /// Returns the same errors as [`open`], without an `Io` error.
     pub fn open_bytes(&self, bytes: impl Into<Bytes>, name: impl Into<String>) -> Result<File> {
         self.decode_alone(Arc::new(MemorySource::new(bytes)), name.into(), Io::Map)
     }
@@ -296,7 +296,7 @@ impl OpenOptions {
     /// Opens the file that `source` reads. `name` is its name in errors.
     ///
     /// # Errors
-    /// As [`open`].
+    /// Returns the same errors as [`open`].
     pub fn open_source(
         &self,
         source: Arc<dyn ByteSource>,
@@ -315,7 +315,7 @@ impl OpenOptions {
     /// shards or external data. `name` is the model's name in errors.
     ///
     /// # Errors
-    /// Misuse if the number of sources or the length of one differs from what the index states.
+    /// Returns a `Misuse` error if the number of sources or the length of one differs from what the index states.
     pub fn open_index(
         &self,
         index: Index,
@@ -336,7 +336,7 @@ impl OpenOptions {
     /// Decodes the file that `source` reads. `name` is its name in errors; `io` is what was chosen for [`Io::Auto`].
     ///
     /// # Errors
-    /// As [`open`].
+    /// Returns the same errors as [`open`].
     pub fn decode(&self, source: Arc<dyn ByteSource>, name: String, io: Io) -> Result<File> {
         let index =
             decode_index(&*source, self.limits()).and_then(|index| self.check_faults(index));
@@ -349,7 +349,7 @@ impl OpenOptions {
 /// Reads descriptions of layouts from a file, for [`OpenOptions::with_layouts`].
 ///
 /// # Errors
-/// Io; errors in the descriptions: see `docs/spec/layouts.md`.
+/// Returns an `Io` error; errors in the descriptions: see `docs/spec/layouts.md`.
 pub fn read_layouts(path: impl AsRef<Path>, limits: &Limits) -> Result<Layouts> {
     let path = path.as_ref();
     let named = |e: holdall_core::Error| e.in_source(path.display());
@@ -378,7 +378,7 @@ fn begin(location: &Location) -> crate::source::Begin {
 fn no_stores(url: &str) -> holdall_core::Error {
     let e = crate::stores::rules::NOT_BUILT
         .broken("this build does not open addresses of object stores");
-    e.in_source(crate::stores::shown(url))
+    e.in_source(crate::stores::redacted(url))
 }
 
 #[cold]

@@ -50,7 +50,7 @@ impl File {
     /// [fault](holdall_models::quantized::QuantizedWeight::fault).
     ///
     /// # Errors
-    /// `quantized-weight/text` if a text is not JSON; Io.
+    /// Returns `quantized-weight/text` if a text is not JSON; an `Io` error.
     pub fn quantized_weights(&self) -> Result<&[Arc<QuantizedWeight>]> {
         Ok(&self.found_weights()?.weights)
     }
@@ -58,7 +58,7 @@ impl File {
     /// Returns the quantized weight that the tensor called `name` is a component of.
     ///
     /// # Errors
-    /// As [`File::quantized_weights`].
+    /// Returns the same errors as [`File::quantized_weights`].
     pub fn quantized_weight_of(&self, name: &str) -> Result<Option<&Arc<QuantizedWeight>>> {
         let found = self.found_weights()?;
         Ok(found.by_tensor.get(name).and_then(|at| found.weights.get(*at)))
@@ -163,7 +163,7 @@ impl File {
     /// fault. All other tensors are unchanged. A model without quantized weights is returned as it is.
     ///
     /// # Errors
-    /// As [`File::quantized_weights`].
+    /// Returns the same errors as [`File::quantized_weights`].
     pub fn dequantized(&self) -> Result<File> {
         let weights = self.quantized_weights()?;
         if weights.is_empty() {
@@ -217,7 +217,7 @@ impl File {
     }
 
     /// Returns `true` if an attribute of a file that [`File::dequantized`] returned only describes its quantized weights.
-    pub fn is_about_quantization(&self, key: &str) -> bool {
+    pub fn describes_quantization(&self, key: &str) -> bool {
         let Some(own) = &self.quantized().own else { return false };
         let any = |is_right: fn(Kind) -> bool| own.values().any(|weight| is_right(weight.kind()));
         match key {

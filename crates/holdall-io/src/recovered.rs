@@ -4,7 +4,7 @@ use crate::executor::{ErrorContext, Pieces, Sources};
 use crate::source::{ByteSource, JoinedSource, MemorySource, SliceSource, fetched};
 use crate::work::Work;
 use holdall_core::codec::crc::Crc32;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::wire::zip::walk::{DESCRIPTOR_LEN, Descriptor, Step, descriptors, step};
 use holdall_core::wire::zip::write::{Entry, directory};
 use holdall_core::wire::zip::{CRC32, DESCRIPTOR, DUPLICATE_NAME, Directory, Method};
@@ -28,7 +28,7 @@ impl Recovered {
     /// Returns the decoded bytes of the entry, which is in `source`.
     ///
     /// # Errors
-    /// Errors of decoding; Io.
+    /// Returns the errors of decoding; an `Io` error.
     pub fn pieces(&self, source: Arc<dyn ByteSource>, limits: &Limits) -> Result<Pieces> {
         let encoding = self.entry.method.encoding();
         let component = Component::for_bytes(self.data.clone().into(), encoding, self.entry.len);
@@ -52,7 +52,7 @@ const STEP: u64 = 4 << 20;
 /// Returns `true` if `source` begins like a zip archive.
 ///
 /// # Errors
-/// Io.
+/// Returns an `Io` error.
 pub fn is_zip(source: &dyn ByteSource) -> Result<bool> {
     let head = source.read_range(0..source.len().min(4))?;
     Ok(head.as_ref() == b"PK\x03\x04")
@@ -61,7 +61,7 @@ pub fn is_zip(source: &dyn ByteSource) -> Result<bool> {
 /// Returns `true` if the zip archive `source` has a readable directory.
 ///
 /// # Errors
-/// Io.
+/// Returns an `Io` error.
 pub fn has_directory(source: &dyn ByteSource, limits: &Limits) -> Result<bool> {
     let mut window = Window::new(source.len());
     match fetched(source, &mut window, |window| Directory::read(window, limits)) {
@@ -74,7 +74,7 @@ pub fn has_directory(source: &dyn ByteSource, limits: &Limits) -> Result<bool> {
 /// Finds the entries of a zip archive by their local headers alone.
 ///
 /// # Errors
-/// Io.
+/// Returns an `Io` error.
 pub fn entries(
     source: &Arc<dyn ByteSource>,
     limits: &Limits,
@@ -90,7 +90,7 @@ pub fn entries(
             Step::Entry { entry, data } => Recovered { entry, end: data.end, data },
             Step::Deferred { mut entry, start } => {
                 let Some((data, found)) = end_of(source, &entry, start, limits)? else {
-                    let name = entry.name.shown();
+                    let name = entry.name.escaped();
                     out.lost.push(DESCRIPTOR.broken(format!(
                         "entry `{name}`: its length is neither in its header nor in a descriptor after its bytes"
                     )).at(at..start));
@@ -112,14 +112,14 @@ pub fn entries(
         at = found.end;
         let name = found.entry.name.clone();
         if !names.insert(name.clone()) {
-            let name = name.shown();
+            let name = name.escaped();
             out.lost.push(DUPLICATE_NAME.broken(format!("a second entry is named `{name}`")));
             continue;
         }
         match check(source, &found, limits) {
             Ok(()) => out.entries.push(found),
             Err(e) if e.kind() == ErrorKind::Io => return Err(e),
-            Err(e) => out.lost.push(e.within(format!("entry `{}`", name.shown()))),
+            Err(e) => out.lost.push(e.within(format!("entry `{}`", name.escaped()))),
         }
     }
     Ok(out)
@@ -191,7 +191,7 @@ fn check(source: &Arc<dyn ByteSource>, recovered: &Recovered, limits: &Limits) -
 /// Returns the zip archive `source` up to the last of `entries`, followed by a directory of them.
 ///
 /// # Errors
-/// Malformed if an entry ends after the end of `source`.
+/// Returns a `Malformed` error if an entry ends after the end of `source`.
 pub fn with_directory(
     source: Arc<dyn ByteSource>,
     entries: &[Recovered],

@@ -3,7 +3,7 @@
 use crate::error::PATTERN;
 use crate::glob::Glob;
 use holdall_core::Result;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -24,10 +24,10 @@ impl Rename {
     /// Parses a rule.
     ///
     /// # Errors
-    /// Misuse if the rule has no `=`, the glob is invalid, or `NEW` is empty or has another number of `*` than `OLD`,
+    /// Returns a `Misuse` error if the rule has no `=`, the glob is invalid, or `NEW` is empty or has another number of `*` than `OLD`,
     /// unless it has none.
     pub fn new(rule: &str) -> Result<Rename> {
-        let shown = rule.shown();
+        let shown = rule.escaped();
         let Some((old, new)) = split(rule) else {
             return Err(PATTERN.broken(format!("`{shown}` has no `=`; a rename is `OLD=NEW`")));
         };

@@ -10,7 +10,7 @@ use crate::file::{File, Tensor};
 use holdall_core::Result;
 use std::collections::HashSet;
 
-/// A selection of tensors: those that match one of the includes (or all, if there are none) and none of the excludes.
+/// A selection of tensors: those that match one of the includes (or all, without includes) and none of the excludes.
 /// Patterns are [`Glob`]s that must match the whole name.
 #[derive(Debug, Clone, Default)]
 pub struct Select {
@@ -53,7 +53,7 @@ impl Select {
     /// Selects tensors that match any of `include` (all tensors, if it is empty) and none of `exclude`.
     ///
     /// # Errors
-    /// Misuse if a pattern is invalid.
+    /// Returns a `Misuse` error if a pattern is invalid.
     pub fn new<S: AsRef<str>>(include: &[S], exclude: &[S]) -> Result<Select> {
         Ok(Select { include: Patterns::new(include)?, exclude: Patterns::new(exclude)? })
     }
@@ -71,14 +71,14 @@ impl Select {
     }
 
     /// Returns `true` if a tensor of this name is selected.
-    pub fn takes(&self, name: &str) -> bool {
+    pub fn selects(&self, name: &str) -> bool {
         (self.include.all.is_empty() || self.include.match_any(name))
             && !self.exclude.match_any(name)
     }
 
     /// Returns `true` if a value of this name, which is listed among the tensors, is selected: as a tensor would be, or
     /// together with all tensors below it.
-    pub fn takes_value(&self, name: &str) -> bool {
+    pub fn selects_value(&self, name: &str) -> bool {
         let below = format!("{name}.");
         let matches = |patterns: &Patterns| patterns.match_any(name) || patterns.match_any(&below);
         (self.include.all.is_empty() || matches(&self.include)) && !matches(&self.exclude)
@@ -87,21 +87,21 @@ impl Select {
     /// Returns the selected tensors of `file`, in file order.
     ///
     /// # Errors
-    /// NotFound if an include matches nothing, with the most similar name as a hint.
+    /// Returns a `NotFound` error if an include matches nothing, with the most similar name as a hint.
     pub fn tensors(&self, file: &File) -> Result<Vec<Tensor>> {
         self.check(|name| file.index().get(name).is_some(), || file.names())
             .map_err(|e| e.in_source(file.name()))?;
-        Ok(file.tensors().filter(|t| self.takes(t.name())).collect())
+        Ok(file.tensors().filter(|t| self.selects(t.name())).collect())
     }
 
     /// Returns the selected ones of these names, in their order.
     ///
     /// # Errors
-    /// NotFound if an include matches nothing, with the most similar name as a hint.
+    /// Returns a `NotFound` error if an include matches nothing, with the most similar name as a hint.
     pub fn names<'n>(&self, all: &[&'n str]) -> Result<Vec<&'n str>> {
         let known: HashSet<&str> = all.iter().copied().collect();
         self.check(|name| known.contains(name), || all.iter().copied())?;
-        Ok(all.iter().copied().filter(|name| self.takes(name)).collect())
+        Ok(all.iter().copied().filter(|name| self.selects(name)).collect())
     }
 
     /// Returns an error if an include matches none of these names.

@@ -12,7 +12,7 @@ use crate::model::{FileRole, ModelFile};
 use crate::open::ATTEMPTS;
 use crate::options::OpenOptions;
 use crate::source::ByteSource;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::model::Warning;
 use holdall_core::{Error, Remedy, Result};
 use holdall_formats::folders::{self, FOLDERS, ModelFiles, chosen};
@@ -30,7 +30,7 @@ type Sourced = (Shard, Arc<dyn ByteSource>, Location);
 /// Returns `true` if a folder contains a model: an index file, tensor files, or `.npy` files, also in subfolders.
 pub fn is_model_folder(path: &Path) -> bool {
     path.is_dir()
-        && (files(path).is_ok_and(|all| are_model(path, &all))
+        && (files(path).is_ok_and(|all| contain_model(path, &all))
             || !is_package_folder(path)
                 && !path.join("MANIFEST").exists()
                 && arrays::has_arrays(path))
@@ -40,7 +40,7 @@ pub fn is_model_folder(path: &Path) -> bool {
 /// first part.
 ///
 /// # Errors
-/// Io; NotFound if the folder has no such file.
+/// Returns an `Io` error; a `NotFound` error if the folder has no such file.
 pub fn model_file(folder: &Path) -> Result<PathBuf> {
     let all = files(folder)?;
     let name = match chosen(&all) {
@@ -66,8 +66,8 @@ pub fn model_file(folder: &Path) -> Result<PathBuf> {
 }
 
 /// Returns `true` if these files of a folder are those of a model.
-pub(crate) fn are_model(folder: &Path, all: &[String]) -> bool {
-    !is_package_folder(folder) && folders::are_model(all)
+pub(crate) fn contain_model(folder: &Path, all: &[String]) -> bool {
+    !is_package_folder(folder) && folders::contain_model(all)
 }
 
 fn is_package_folder(folder: &Path) -> bool {
@@ -114,7 +114,9 @@ fn no_model(chosen: &ModelFiles<'_>) -> Error {
 impl OpenOptions {
     /// Returns an error: this build does not support PyTorch checkpoints.
     fn open_checkpoint(&self, folder: &Folder) -> Result<File> {
-        Err(NO_MODEL.broken("this build reads no checkpoints of PyTorch").in_source(folder.shown()))
+        Err(NO_MODEL
+            .broken("this build does not read PyTorch checkpoints")
+            .in_source(folder.display_name()))
     }
 }
 
@@ -123,7 +125,7 @@ impl OpenOptions {
     /// and the attributes are those of the first file. A single file is opened as [`open`](Self::open) does.
     ///
     /// # Errors
-    /// As [`open`](Self::open) for each file; NotFound if `paths` is empty; `index/duplicate-name` if two files have a
+    /// Returns the same errors as [`open`](Self::open) for each file; a `NotFound` error if `paths` is empty; `index/duplicate-name` if two files have a
     /// tensor of the same name.
     pub fn open_all<P: AsRef<Path>>(&self, paths: &[P]) -> Result<File> {
         let (first, more) = match paths {
@@ -178,7 +180,7 @@ impl OpenOptions {
         if let Folder::Disk(path) = folder {
             journal::leave_out(path, &mut all);
         }
-        let shown = folder.shown();
+        let shown = folder.display_name();
         match chosen(&all) {
             ModelFiles::Index(name, more) => self.open_index_file(folder, name, more, Some(shown)),
             ModelFiles::Whole(name, warning) => {
@@ -290,14 +292,14 @@ impl OpenOptions {
             [first, .., last] if lacking.len() == files.len() => {
                 let context = format!(
                     "the index is of another division of the model: the folder has the files `{}` to `{}`",
-                    first.shown(),
-                    last.shown()
+                    first.escaped(),
+                    last.escaped()
                 );
                 e.within(context).with_remedy(Remedy::NameFiles).with_remedy(Remedy::Salvage)
             }
             _ => e,
         }
-        .in_source(folder.shown())
+        .in_source(folder.display_name())
     }
 
     /// Opens one file of a model.
@@ -342,7 +344,7 @@ impl OpenOptions {
             others.iter().filter(|name| folder.has(name) == Some(false)).cloned().collect();
         if !lacking.is_empty() {
             let e = folders::missing_files(&lacking, others.len() + 1);
-            return Err(e.in_source(folder.shown()));
+            return Err(e.in_source(folder.display_name()));
         }
         folder.check_links(own, &others, &SHARD_OUTSIDE)?;
         let sources = first.all_sources().iter();
@@ -382,7 +384,7 @@ fn shard_warning(site: &Site) -> Option<Warning> {
 
 impl File {
     /// Returns `true` if this is a part of a split file that was opened from bytes in memory, without the other parts.
-    pub fn is_part_alone(&self) -> bool {
+    pub fn is_single_part(&self) -> bool {
         let is_bytes = |file: &ModelFile| matches!(file.location, Location::Bytes(_));
         self.files().iter().any(is_bytes) && shards::part_of(self.index()).is_some()
     }

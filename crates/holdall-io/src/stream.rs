@@ -27,7 +27,7 @@ impl File {
     /// first arrive first. At most 256 MiB are loaded ahead of the caller.
     ///
     /// # Errors
-    /// NotFound if there is no tensor of one of the names; the fault of a tensor that has one.
+    /// Returns a `NotFound` error if there is no tensor of one of the names; the fault of a tensor that has one.
     pub fn stream<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
@@ -208,7 +208,7 @@ impl TensorStream {
     /// Moves a tensor, with the others of its batch, before the rest. Does nothing if it is already loaded.
     ///
     /// # Errors
-    /// NotFound if the file has no such tensor.
+    /// Returns a `NotFound` error if the file has no such tensor.
     pub fn prefer(&self, name: &str) -> Result<()> {
         let position = self.shared.file.tensor(name)?.position();
         let is_in = |batch: &Batch| batch.tensors.iter().any(|t| t.position() == position);

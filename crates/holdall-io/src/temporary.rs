@@ -60,7 +60,7 @@ pub fn remove(path: &Path) {
 /// Makes all files and folders below `path` read-only or writable. Links are ignored.
 ///
 /// # Errors
-/// Errors of the system.
+/// Returns the errors of the system.
 pub fn set_read_only(path: &Path, read_only: bool) -> std::io::Result<()> {
     let found = std::fs::symlink_metadata(path)?;
     if found.is_symlink() {

@@ -4,7 +4,7 @@ use crate::buffer::Buffer;
 use crate::error::{UNKNOWN_LAYOUT, WRONG_LAYOUT};
 use crate::file::Tensor;
 use crate::{planes, workers};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::layout::Computed;
 use holdall_core::layout::blocks::Blocks;
 use holdall_core::layout::dense::{Dense, row_range};
@@ -50,7 +50,7 @@ impl Tensor {
     /// Returns the elements of a dense tensor: a view, like that of [`Tensor::bytes`]. Planes are joined into new memory.
     ///
     /// # Errors
-    /// Misuse if the tensor has another layout; as [`Tensor::bytes`].
+    /// Returns a `Misuse` error if the tensor has another layout; the errors of [`Tensor::bytes`].
     pub fn dense(&self) -> Result<Dense> {
         self.sound()?;
         if let Layout::Planes(_) = self.layout() {
@@ -68,7 +68,7 @@ impl Tensor {
     /// [`Tensor::bytes_range`]).
     ///
     /// # Errors
-    /// As [`Tensor::dense`]; Misuse if the rows are outside the shape.
+    /// Returns the same errors as [`Tensor::dense`]; a `Misuse` error if the rows are outside the shape.
     pub fn rows(&self, rows: Range<u64>) -> Result<Dense> {
         self.sound()?;
         if let Layout::Planes(_) = self.layout() {
@@ -91,7 +91,7 @@ impl Tensor {
     /// Returns a sparse tensor as compressed rows (CSR), with checked indices.
     ///
     /// # Errors
-    /// Misuse if the tensor has another layout; Malformed if indices do not fit the shape; as [`Tensor::bytes`].
+    /// Returns a `Misuse` error if the tensor has another layout; a `Malformed` error if indices do not fit the shape; the errors of [`Tensor::bytes`].
     pub fn csr(&self) -> Result<Csr> {
         let checked = self.checked();
         self.view(|info| Csr::from_tensor(info, |role| checked.bytes(role), self.file().limits()))
@@ -100,7 +100,7 @@ impl Tensor {
     /// Returns a sparse tensor as coordinates (COO), with checked indices.
     ///
     /// # Errors
-    /// As [`Tensor::csr`].
+    /// Returns the same errors as [`Tensor::csr`].
     pub fn coo(&self) -> Result<Coo> {
         let checked = self.checked();
         self.view(|info| Coo::from_tensor(info, |role| checked.bytes(role), self.file().limits()))
@@ -109,7 +109,7 @@ impl Tensor {
     /// Returns a sparse tensor whose entries are arrays, with checked indices.
     ///
     /// # Errors
-    /// As [`Tensor::csr`].
+    /// Returns the same errors as [`Tensor::csr`].
     pub fn tiles(&self) -> Result<Tiles> {
         let checked = self.checked();
         self.view(|info| Tiles::from_tensor(info, |role| checked.bytes(role), self.file().limits()))
@@ -118,7 +118,7 @@ impl Tensor {
     /// Returns the packed words, scales and zero points of a quantized tensor.
     ///
     /// # Errors
-    /// Misuse if the tensor has another layout; Malformed if lengths do not fit; Unsupported if the packing is unknown;
+    /// Returns a `Misuse` error if the tensor has another layout; a `Malformed` error if lengths do not fit; an `Unsupported` error if the packing is unknown;
     /// as [`Tensor::bytes`].
     pub fn quantized(&self) -> Result<Quantized> {
         let checked = self.checked();
@@ -128,7 +128,7 @@ impl Tensor {
     /// Returns a tensor in ggml's block types.
     ///
     /// # Errors
-    /// Misuse if the tensor has another layout; as [`Tensor::bytes`].
+    /// Returns a `Misuse` error if the tensor has another layout; the errors of [`Tensor::bytes`].
     pub fn blocks(&self) -> Result<Blocks> {
         let checked = self.checked();
         self.view(|info| Blocks::from_tensor(info, |role| checked.bytes(role)))
@@ -137,7 +137,7 @@ impl Tensor {
     /// Returns the elements of a tensor whose layout [computes](Layout::is_computed) them.
     ///
     /// # Errors
-    /// As [`Tensor::quantized`] and [`Tensor::blocks`]; `quantized-weight/…` if the tensors of a quantized weight do not
+    /// Returns the same errors as [`Tensor::quantized`] and [`Tensor::blocks`]; `quantized-weight/…` if the tensors of a quantized weight do not
     /// fit.
     pub fn computed(&self) -> Result<Box<dyn Computed>> {
         Ok(match self.layout() {
@@ -163,7 +163,7 @@ impl Tensor {
     /// Returns a tensor whose layout has a [description](Tensor::description).
     ///
     /// # Errors
-    /// Misuse if the tensor has another layout; Malformed if components do not fit the description; as
+    /// Returns a `Misuse` error if the tensor has another layout; a `Malformed` error if components do not fit the description; as
     /// [`Tensor::bytes`].
     pub fn described(&self) -> Result<Described> {
         let checked = self.checked();
@@ -198,7 +198,7 @@ impl Tensor {
     /// [`Check`]: crate::Check
     ///
     /// # Errors
-    /// As the view of the layout; Unsupported if the layout is unknown; Limit if the dense form has more bytes than
+    /// Returns the same errors as the view of the layout; an `Unsupported` error if the layout is unknown; a `Limit` error if the dense form has more bytes than
     /// `Limits::decoded_len`.
     pub fn to_dense(&self) -> Result<Dense> {
         self.sound()?;
@@ -247,7 +247,7 @@ impl Tensor {
                 .broken(format!("the tensor is {what}, which has no numeric elements"))
                 .with_hint("read it as a value of the package"),
             None => {
-                let layout = layout.as_str().shown();
+                let layout = layout.as_str().escaped();
                 UNKNOWN_LAYOUT
                     .broken(format!("its layout `{layout}` is not known"))
                     .with_hint("its components can be read one by one, as bytes")

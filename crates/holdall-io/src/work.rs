@@ -96,7 +96,7 @@ impl Work {
     /// Reports that `bytes` more bytes were processed.
     ///
     /// # Errors
-    /// The same as [`Work::check`].
+    /// Returns the same errors as [`Work::check`].
     pub fn advance(&self, bytes: u64) -> Result<()> {
         if let Some(p) = &self.progress {
             let done = p.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
@@ -108,7 +108,7 @@ impl Work {
     /// Checks that the work was not cancelled.
     ///
     /// # Errors
-    /// `work/cancelled`, of kind Io, if it was.
+    /// Returns `work/cancelled`, of kind an `Io` error, if it was.
     pub fn check(&self) -> Result<()> {
         match self.cancel.iter().any(Cancel::is_cancelled) {
             true => Err(cancelled()),
@@ -120,7 +120,7 @@ impl Work {
     /// error stops the jobs that have not begun, and is returned.
     ///
     /// # Errors
-    /// Errors of `run`.
+    /// Returns the errors of `run`.
     pub fn for_each<J: Send, S>(
         &self,
         jobs: Vec<J>,

@@ -1,6 +1,6 @@
 //! Parsing whole values.
 
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::{DUPLICATE_KEY, NUMBER, Number, Reader, Token};
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
@@ -56,7 +56,7 @@ fn read(reader: &mut Reader<'_>, scratch: &mut String) -> Result<Value> {
                         entry.insert(read(reader, scratch)?);
                     }
                     Entry::Occupied(_) => {
-                        let message = format!("the key `{}` appears twice", key.shown());
+                        let message = format!("the key `{}` appears twice", key.escaped());
                         return Err(DUPLICATE_KEY.broken(message).at(start..reader.offset()));
                     }
                 }

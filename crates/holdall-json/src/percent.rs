@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn encoded_text_is_decoded() {
         for path in ["", "plain/name-1.2_3~", "a b/ö%.zt", "x#y?z", "{\"x\"}", "+%41"] {
             assert_eq!(percent_decoded(&percent_encoded(path)).as_deref(), Some(path));
         }

@@ -16,13 +16,13 @@ pub trait FileCatalog: Send + Sync {
     /// Opens the current version of the file with this name.
     ///
     /// # Errors
-    /// `net/no-file` for every name that is not served, whatever the reason; an I/O error if the file cannot be read.
+    /// Returns `net/no-file` for every name that is not served, whatever the reason; an I/O error if the file cannot be read.
     fn open(&self, name: &str) -> Result<Arc<dyn ServedFile>>;
 
     /// Returns all files, sorted by name.
     ///
     /// # Errors
-    /// `net/no-file` if listing is disabled; an I/O error if the files cannot be listed.
+    /// Returns `net/no-file` if listing is disabled; an I/O error if the files cannot be listed.
     fn list(&self) -> Result<Vec<Entry>>;
 }
 
@@ -41,13 +41,13 @@ pub trait ServedFile: Send + Sync {
     /// Reads a range, which must be inside the file.
     ///
     /// # Errors
-    /// `net/changed` if the file was changed meanwhile; an I/O error if it cannot be read.
+    /// Returns `net/changed` if the file was changed meanwhile; an I/O error if it cannot be read.
     fn read(&self, range: Range<u64>) -> Result<Bytes>;
 
     /// Reads a range into `out`, which must be as long as the range.
     ///
     /// # Errors
-    /// As for [`read`](ServedFile::read); `net/failed` if the file returns more or fewer bytes.
+    /// Returns the same errors as for [`read`](ServedFile::read); `net/failed` if the file returns more or fewer bytes.
     fn read_into(&self, range: Range<u64>, out: &mut [u8]) -> Result<()> {
         let read = self.read(range)?;
         if read.len() != out.len() {
@@ -61,7 +61,7 @@ pub trait ServedFile: Send + Sync {
     /// Returns the file's hash tree. Computing it reads the whole file once.
     ///
     /// # Errors
-    /// As for [`read`](ServedFile::read).
+    /// Returns the same errors as for [`read`](ServedFile::read).
     fn tree(&self) -> Result<Arc<Tree>> {
         Tree::new(self.len(), &|range| self.read(range)).map(Arc::new)
     }
@@ -97,7 +97,7 @@ impl Tokens {
     /// Accepts each of these tokens. If the list is empty, clients need none.
     ///
     /// # Errors
-    /// `net/token` if a token is empty, longer than 512 bytes, or has characters other than visible ASCII.
+    /// Returns `net/token` if a token is empty, longer than 512 bytes, or has characters other than visible ASCII.
     pub fn new(all: Vec<String>) -> Result<Tokens> {
         let is_one = |t: &String| {
             (1..=TOKEN_MAX).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_graphic())

@@ -77,12 +77,12 @@ fn read(remote: &Remote) {
 /// whether the request was sent as early data.
 fn visit(world: &World, name: &str, at: SocketAddr, seen: &mut Vec<String>) -> bool {
     let remote = world.open(name, at);
-    let is_early = remote.is_early();
+    let is_early_data = remote.is_early_data();
     read(&remote);
     drop(remote);
     world.is_left();
     seen.extend([format!("{name} 100"), format!("{name} 100000")]);
-    is_early
+    is_early_data
 }
 
 /// Repeats visits until one uses early data: on a busy machine, the session ticket may be lost, or the handshake may

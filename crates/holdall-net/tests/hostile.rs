@@ -298,7 +298,7 @@ fn silent_clients_and_too_many_clients_are_disconnected() {
 }
 
 #[test]
-fn handshakes_that_are_begun_and_left_keep_nobody_out() {
+fn abandoned_handshakes_do_not_block_others() {
     let world = world(4);
     let at = world.address();
     // First packets of clients that ignore the server's responses.

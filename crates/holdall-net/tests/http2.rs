@@ -428,7 +428,7 @@ fn running_responses_are_sent_to_the_end() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_to_its_end_ends_its_stream_alone() {
+fn a_read_error_resets_only_its_stream() {
     let (server, seen) = server(ServerLimits::default(), HttpOptions::default());
     block_on(async {
         let client = connect(server.address()).await;

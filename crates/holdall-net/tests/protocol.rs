@@ -163,9 +163,9 @@ impl Connection {
                 for order in self.server.control(&bytes).unwrap() {
                     match order {
                         ServerAction::Send(bytes) => self.down.bytes.extend(bytes),
-                        ServerAction::Open { file, path, is_proven } => {
+                        ServerAction::Open { file, path, with_proofs } => {
                             assert_eq!(path, "m.zt");
-                            assert_eq!(is_proven, world.tree.is_some());
+                            assert_eq!(with_proofs, world.tree.is_some());
                             let found = (world.id, world.file.len() as u64, world.index.clone());
                             let (frame, mut index) = self.server.opened(file, Ok(found)).unwrap();
                             self.down.bytes.extend(frame);
@@ -239,7 +239,7 @@ impl Stream {
         let pushed = arrivals[self.of].push(&bytes, |piece| {
             assert_eq!(
                 pieces[piece.range_index].len() as u64,
-                piece.at,
+                piece.offset,
                 "in order, and none twice"
             );
             pieces[piece.range_index].extend_from_slice(piece.bytes);

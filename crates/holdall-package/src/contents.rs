@@ -13,7 +13,7 @@ use crate::{
 use bytes::Bytes;
 use holdall_collections::HashSet;
 use holdall_collections::sort_by;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::sha256::Sha256;
 use holdall_core::model::{Warning, element_count};
@@ -30,7 +30,7 @@ pub struct FoundPath<'a> {
     /// The text of the link, if it is a symbolic link.
     pub target: Option<String>,
     /// The caller's number for the entry.
-    pub at: usize,
+    pub index: usize,
 }
 
 /// The texts of a package, decoded.
@@ -64,7 +64,7 @@ pub struct PackageContents {
     /// All files, in the order of the bytes of their paths.
     pub files: Vec<PackedFile>,
     /// Files and folders whose paths are equal on systems that ignore case or Unicode form.
-    pub twins: Vec<ConflictingPaths>,
+    pub conflicting_paths: Vec<ConflictingPaths>,
     /// Harmless irregularities.
     pub warnings: Vec<Warning>,
 }
@@ -91,14 +91,14 @@ impl PackageContents {
     /// Combines what was found in a zip or a folder, and checks it. All packages are created here.
     ///
     /// # Errors
-    /// All rules of packages, except those about zips and about bytes that are not in the package.
+    /// Returns all rules of packages, except those about zips and about bytes that are not in the package.
     pub fn new(
         found: Vec<FoundPath<'_>>,
         texts: &Texts,
         limits: &Limits,
     ) -> Result<PackageContents> {
         let parse = match texts.are_unpacked {
-            true => Description::parse_own,
+            true => Description::parse_unpacked,
             false => Description::parse,
         };
         let parsed = texts.description.as_deref().map(|text| parse(text, limits));
@@ -119,7 +119,7 @@ impl PackageContents {
             paths::check(&file.path)?;
         }
         let paths: Vec<&str> = contents.files.iter().map(|file| file.path.as_str()).collect();
-        contents.twins = paths::check_apart(&paths)?;
+        contents.conflicting_paths = paths::check_apart(&paths)?;
         symlinks::resolve(&mut contents.files)?;
         let index = texts.tensors.as_deref();
         match &texts.description {
@@ -133,8 +133,8 @@ impl PackageContents {
         }
         contents.check_tensors()?;
         let mut warnings = Warnings(std::mem::take(&mut contents.warnings));
-        if let Some(first) = contents.twins.first() {
-            let count = contents.twins.len() as u64;
+        if let Some(first) = contents.conflicting_paths.first() {
+            let count = contents.conflicting_paths.len() as u64;
             warnings.add_many(COLLISION.code, count, || paths::conflict_message(first));
         }
         if texts.description.is_none() {
@@ -194,7 +194,7 @@ impl PackageContents {
         match (self.file(TENSOR_INDEX), self.files.iter().find(in_folder)) {
             (Some(_), _) => Ok(true),
             (None, Some(file)) => {
-                let path = file.path.shown();
+                let path = file.path.escaped();
                 let message = format!("`{path}` is there, `{TENSOR_INDEX}` is not");
                 Err(NO_TENSOR_INDEX.broken(message))
             }
@@ -206,7 +206,7 @@ impl PackageContents {
     fn check_tensors(&self) -> Result<()> {
         for row in &self.tensors {
             let TensorKind::Plain { ty, shape, file } = &row.kind else { continue };
-            let shown = file.shown();
+            let shown = file.escaped();
             let Some(found) = self.tensor_file(file) else {
                 let message = format!("there is no file `{TENSOR_DATA}/{shown}`");
                 return Err(TENSOR_FILE.broken(message).in_tensor(&row.name));
@@ -234,7 +234,7 @@ impl PackageContents {
             if names.contains(name) {
                 return Ok(());
             }
-            let (number, name) = (at.saturating_add(1), name.shown());
+            let (number, name) = (at.saturating_add(1), name.escaped());
             let message = format!("{what} {number} refers to tensor `{name}`, which is not there");
             Err(REFERENCE.broken(message))
         };
@@ -249,7 +249,7 @@ impl PackageContents {
                 match reference {
                     Reference::Tensor(name) => tensor("example", at, name)?,
                     Reference::Misc(path) if self.file(&format!("misc/{path}")).is_none() => {
-                        let (number, path) = (at.saturating_add(1), path.shown());
+                        let (number, path) = (at.saturating_add(1), path.escaped());
                         let message =
                             format!("example {number} refers to `misc/{path}`, which is not there");
                         return Err(REFERENCE.broken(message));
@@ -294,7 +294,7 @@ fn gather(
             (Some((path, sha256)), None) => linked_file(path, sha256, &linked)?,
             (row, Some(file)) => {
                 if row.is_none() && is_complete && is_listed(&file.path) {
-                    let path = file.path.shown();
+                    let path = file.path.escaped();
                     let message = format!("`{MANIFEST_NAME}` does not list `{path}`");
                     return Err(UNLISTED.broken(message));
                 }
@@ -305,7 +305,7 @@ fn gather(
                     sha256,
                     target: file.target,
                     next: None,
-                    found: Some(file.at),
+                    found: Some(file.index),
                 }
             }
             (None, None) => return Ok(files),
@@ -334,7 +334,7 @@ fn is_listed(path: &str) -> bool {
 /// Returns a file that is only in `LINKS`, or an error if it is not there either.
 fn linked_file(path: String, sha256: [u8; 32], linked: &HashSet<[u8; 32]>) -> Result<PackedFile> {
     if !linked.contains(&sha256) {
-        let shown = path.shown();
+        let shown = path.escaped();
         let message =
             format!("`{shown}` is listed, but neither in the package nor in `{LINKS_NAME}`");
         let e = MISSING_FILE.broken(message);
@@ -346,7 +346,7 @@ fn linked_file(path: String, sha256: [u8; 32], linked: &HashSet<[u8; 32]>) -> Re
 /// Returns the error for a file whose bytes have another hash than `MANIFEST` gives.
 pub fn wrong_hash(path: &str, listed: &[u8; 32], found: &[u8; 32]) -> Error {
     let (listed, found) = (crate::write::hex(listed), crate::write::hex(found));
-    HASH.broken(format!("`{}` has {found}, `{MANIFEST_NAME}` says {listed}", path.shown()))
+    HASH.broken(format!("`{}` has {found}, `{MANIFEST_NAME}` says {listed}", path.escaped()))
 }
 
 /// Returns the SHA-256 of `bytes`.

@@ -6,7 +6,7 @@ use crate::fields::Warnings;
 use crate::markdown::Markup;
 use crate::rules::*;
 use holdall_collections::HashSet;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::model::Warning;
 use holdall_json::percent_decoded;
 
@@ -47,7 +47,11 @@ const ARCHITECTURES: [&str; 30] = [
 /// Returns the requirements that a package does not meet, at most one warning for each rule. `has_model` says
 /// whether there is a folder `model`; `has_file` returns whether there is a file at a path. The codes are
 /// those of rules.
-pub fn unmet(d: &Description, has_model: bool, has_file: &dyn Fn(&str) -> bool) -> Vec<Warning> {
+pub fn unmet_requirements(
+    d: &Description,
+    has_model: bool,
+    has_file: &dyn Fn(&str) -> bool,
+) -> Vec<Warning> {
     let mut found = Warnings::default();
     if !has_model {
         found.add(NO_MODEL.code, || "there is no folder `model`".to_owned());
@@ -55,20 +59,21 @@ pub fn unmet(d: &Description, has_model: bool, has_file: &dyn Fn(&str) -> bool) 
     declarations(d, &mut found);
     for platform in d.required_platforms.iter().filter(|platform| !is_triple(platform)) {
         found.add(PLATFORM.code, || {
-            let platform = platform.shown();
+            let platform = platform.escaped();
             format!("`{platform}` of `required_platforms` is not a target triple, as `x86_64-unknown-linux-gnu` is")
         });
     }
     let markup = d.model_description.as_deref().map(Markup::parse).unwrap_or_default();
     for address in &markup.addresses {
         if let Some(what) = misled(address, has_file) {
-            let message = || format!("`model_description` leads to `{}`, {what}", address.shown());
+            let message =
+                || format!("`model_description` leads to `{}`, {what}", address.escaped());
             found.add(DESCRIPTION_LINK.code, message);
         }
     }
     for tag in &markup.html {
         let message =
-            || format!("`model_description` has HTML, `{}`: it is shown as text", tag.shown());
+            || format!("`model_description` has HTML, `{}`: it is shown as text", tag.escaped());
         found.add(DESCRIPTION_HTML.code, message);
     }
     found.0
@@ -81,7 +86,7 @@ fn declarations(d: &Description, found: &mut Warnings) {
     if no_outputs && !no_inputs {
         found.add(NO_OUTPUTS.code, || {
             let input =
-                d.inputs.first().map(|spec| spec.name.shown().to_string()).unwrap_or_default();
+                d.inputs.first().map(|spec| spec.name.escaped().to_string()).unwrap_or_default();
             format!("the input `{input}` is declared, and no output is")
         });
     }
@@ -102,7 +107,7 @@ fn declarations(d: &Description, found: &mut Warnings) {
     for (at, example) in d.examples.iter().enumerate() {
         let mut note = |what: String| {
             found.add(EXAMPLE.code, || match &example.name {
-                Some(name) => format!("example `{}`: {what}", name.shown()),
+                Some(name) => format!("example `{}`: {what}", name.escaped()),
                 None => format!("example {}: {what}", at.saturating_add(1)),
             });
         };
@@ -113,7 +118,7 @@ fn declarations(d: &Description, found: &mut Warnings) {
         for (side, declared, named) in [("input", &inputs, given), ("output", &outputs, shown)] {
             let Some(declared) = declared else { continue };
             for (name, _) in named.iter().filter(|(name, _)| !declared.contains(name.as_str())) {
-                note(format!("{side} `{}` is not declared", name.shown()));
+                note(format!("{side} `{}` is not declared", name.escaped()));
             }
         }
     }
@@ -132,7 +137,7 @@ fn is_triple(text: &str) -> bool {
     (2..=5).contains(&parts.len()) && parts.iter().all(is_part) && ARCHITECTURES.iter().any(starts)
 }
 
-/// Returns what is wrong with an address in the description.
+/// Returns a description of the error in an address.
 fn misled(address: &str, has_file: &dyn Fn(&str) -> bool) -> Option<&'static str> {
     const HTTPS: &str = "https://";
     if let Some(path) = address.strip_prefix("@misc/") {
@@ -159,7 +164,7 @@ mod tests {
     use super::{is_triple, misled};
 
     #[test]
-    fn targets_are_told_from_other_names() {
+    fn targets_are_distinguished_from_other_names() {
         for name in [
             "x86_64-unknown-linux-gnu",
             "aarch64-apple-darwin",

@@ -252,7 +252,7 @@ impl OptionValue {
     /// Parses a TOML value.
     ///
     /// # Errors
-    /// The rules of TOML.
+    /// Returns the rules of TOML.
     pub fn parse(text: &str) -> Result<OptionValue> {
         let table = toml::parse(format!("v = {text}\n").as_bytes(), &Limits::default())?;
         let value = table.get("v").filter(|_| table.len() == 1);

@@ -7,7 +7,7 @@ use crate::tensors::{TensorKind, TensorRow};
 use crate::value::ValueType;
 use crate::warnings::SELF_TEST;
 use holdall_collections::{HashMap, HashSet};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 
 /// The type and dimensions of a tensor, known without its bytes.
 #[derive(Clone)]
@@ -67,14 +67,14 @@ pub(super) fn check(d: &Description, rows: &[TensorRow], warnings: &mut Warnings
         let mut bound = Bound::default();
         let mut note = |count: u64, what: String| {
             warnings.add_many(SELF_TEST, count, || match &test.name {
-                Some(name) => format!("self-test `{}`: {what}", name.shown()),
+                Some(name) => format!("self-test `{}`: {what}", name.escaped()),
                 None => format!("self-test {number}: {what}"),
             });
         };
         let sides = [("input", &inputs, &test.inputs[..]), ("output", &outputs, expected(test))];
         for (side, declared, given) in sides {
             for (name, tensor) in given {
-                let shown = name.shown();
+                let shown = name.escaped();
                 let Some(spec) = declared.get(name.as_str()) else {
                     note(1, format!("{side} `{shown}` is not declared"));
                     continue;
@@ -91,7 +91,7 @@ pub(super) fn check(d: &Description, rows: &[TensorRow], warnings: &mut Warnings
         let missing = d.inputs.len().saturating_sub(there) as u64;
         // The first missing input is found early: at most as many given inputs come before it.
         if let Some(first) = d.inputs.iter().find(|spec| !given.contains(spec.name.as_str())) {
-            note(missing, format!("input `{}` is missing", first.name.shown()));
+            note(missing, format!("input `{}` is missing", first.name.escaped()));
         }
     }
 }
@@ -133,7 +133,7 @@ impl<'a> Bound<'a> {
             ShapeSpec::Any => None,
             ShapeSpec::Symbol(symbol) => {
                 let before = self.shapes.entry(symbol).or_insert_with(|| dims.clone());
-                let shown = symbol.shown();
+                let shown = symbol.escaped();
                 (before != dims)
                     .then(|| format!("has shape {}, `{shown}` is {}", show(dims), show(before)))
             }
@@ -149,7 +149,7 @@ impl<'a> Bound<'a> {
                             .then(|| format!("has {found} in dimension {at}, declared {n}")),
                         DimSpec::Symbol(symbol) => {
                             let before = *self.dims.entry(symbol).or_insert(found);
-                            let shown = symbol.shown();
+                            let shown = symbol.escaped();
                             (before != found).then(|| {
                                 format!("has {found} in dimension {at}, `{shown}` is {before}")
                             })

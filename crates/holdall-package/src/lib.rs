@@ -80,7 +80,7 @@ mod zipped;
 
 pub use compare::{Comparison, compare};
 pub use contents::{FoundPath, PackageContents, PackedFile, Texts, sha256, wrong_hash};
-pub use demands::unmet;
+pub use demands::unmet_requirements;
 pub use description::{
     Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, Tolerance,
     ValueSpec,

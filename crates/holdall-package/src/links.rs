@@ -5,7 +5,7 @@ use crate::fields::{self, Fields};
 use crate::manifest::hash_of;
 use crate::rules::*;
 use holdall_collections::HashSet;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 
 /// The contents of `LINKS`.
@@ -19,7 +19,7 @@ impl Links {
     /// Parses the text of `LINKS`. Addresses are not checked here, but when they are fetched.
     ///
     /// # Errors
-    /// [`LINKS_VERSION`], [`LINKS`], [`MISSING_FIELD`], [`FIELD`], and the rules of TOML.
+    /// Returns [`LINKS_VERSION`], [`LINKS`], [`MISSING_FIELD`], [`FIELD`], and the rules of TOML.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Links> {
         let table = fields::parse(bytes, LINKS_NAME, limits)?;
         let top = Fields::new(&table, LINKS_NAME);
@@ -31,7 +31,7 @@ impl Links {
         let urls = top.required_table("urls")?;
         for key in urls.table.keys() {
             let sha256 = hash_of(key)
-                .ok_or_else(|| urls.broken(&LINKS, format!("`{}` is not a hash", key.shown())))?;
+                .ok_or_else(|| urls.broken(&LINKS, format!("`{}` is not a hash", key.escaped())))?;
             let list = urls.texts(key)?.filter(|list| !list.is_empty());
             let list =
                 list.ok_or_else(|| urls.broken(&LINKS, format!("`{key}` has no address")))?;

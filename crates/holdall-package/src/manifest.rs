@@ -3,7 +3,7 @@
 use crate::rules::*;
 use crate::{LINKS_NAME, MANIFEST_NAME, paths};
 use data_encoding::HEXLOWER;
-use holdall_core::error::{Error, Remedy, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Remedy, Result};
 use holdall_core::limits::Limits;
 
 /// The rows of a `MANIFEST`, in the order of the bytes of their paths.
@@ -17,7 +17,7 @@ impl Manifest {
     /// Parses the text of a `MANIFEST`. The last line may lack its line feed.
     ///
     /// # Errors
-    /// [`MANIFEST`], [`MANIFEST_ORDER`], [`PATH`]; [`TOO_MANY_FILES`] above [`Limits::text_len`] and
+    /// Returns [`MANIFEST`], [`MANIFEST_ORDER`], [`PATH`]; [`TOO_MANY_FILES`] above [`Limits::text_len`] and
     /// [`Limits::files`].
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Manifest> {
         let (len, most) = (bytes.len() as u64, limits.text_len);
@@ -50,7 +50,7 @@ impl Manifest {
             if let Some((before, _)) = manifest.rows.last()
                 && before.as_str() >= path
             {
-                let (a, b) = (before.shown(), path.shown());
+                let (a, b) = (before.escaped(), path.escaped());
                 let message = format!("`MANIFEST`, line {number}: `{b}` comes after `{a}`");
                 return Err(MANIFEST_ORDER.broken(message));
             }
@@ -68,7 +68,7 @@ impl Manifest {
 
 fn row(line: &str, number: usize) -> Result<(&str, [u8; 32])> {
     let broken = |what: &str| {
-        MANIFEST.broken(format!("`MANIFEST`, line {number}: {what}: `{}`", line.shown()))
+        MANIFEST.broken(format!("`MANIFEST`, line {number}: {what}: `{}`", line.escaped()))
     };
     // Most lines end in an equals sign and 64 digits.
     let usual = line.len().checked_sub(65).and_then(|at| line.split_at_checked(at));

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn html_is_found_and_what_only_looks_like_it_is_not() {
+    fn html_is_distinguished_from_similar_text() {
         let text =
             "<b>a</b> <img src=\"http://a.org/<x>\" alt='>'\n/> <br/> <!-- b --> <a href=x?y&z>";
         let wanted = [

@@ -53,7 +53,7 @@ pub enum Declared {
 /// Reads the signature of the ONNX model in `bytes`, the whole file.
 ///
 /// # Errors
-/// [`NOT_A_MODEL`], [`holdall_core::wire::protobuf::BROKEN`].
+/// Returns [`NOT_A_MODEL`], [`holdall_core::wire::protobuf::BROKEN`].
 pub fn signature(bytes: &[u8]) -> Result<Signature> {
     let mut out = Signature::default();
     let mut graph = None;
@@ -167,7 +167,7 @@ impl MessageKind {
 /// its weights, for readers that assume this.
 ///
 /// # Errors
-/// [`NOT_A_MODEL`], [`holdall_core::wire::protobuf::BROKEN`].
+/// Returns [`NOT_A_MODEL`], [`holdall_core::wire::protobuf::BROKEN`].
 pub fn check(bytes: &[u8]) -> Result<()> {
     walk(bytes, &mut |_, _, _| {})
 }
@@ -200,7 +200,7 @@ fn walk(bytes: &[u8], each: &mut dyn FnMut(MessageKind, u64, Field<'_>)) -> Resu
 /// or values between.
 ///
 /// # Errors
-/// The same as [`check`].
+/// Returns the same errors as [`check`].
 pub fn has_doubles(bytes: &[u8]) -> Result<bool> {
     let mut found = false;
     walk(bytes, &mut |part, number, field| {
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_says_what_goes_in_and_out() {
+    fn inputs_and_outputs_of_a_graph_are_read() {
         let graph = [
             input(11, "x", 1, &[&field(2, b"n"), &[0x08, 3], &[]]),
             input(11, "w", 1, &[]),
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_never_ends_is_found_wherever_it_is() {
+    fn overlong_varints_are_refused_everywhere() {
         let endless = [0xff; 11];
         let tensor = |number| [field(number, &[1, 2]), field(number, &endless)].concat();
         let attribute =

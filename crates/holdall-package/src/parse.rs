@@ -9,7 +9,7 @@ use crate::rules::*;
 use crate::value::ValueType;
 use crate::{CARTON_TOML, paths};
 use holdall_collections::HashSet;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::Warning;
 use holdall_core::wire::toml::{Table, Value};
@@ -61,7 +61,7 @@ impl Description {
     /// Parses the text of `carton.toml`. Unknown tables and fields are ignored.
     ///
     /// # Errors
-    /// [`VERSION`], [`MISSING_FIELD`], [`FIELD`], [`DTYPE`], [`SHAPE`], [`DUPLICATE_NAME`],
+    /// Returns [`VERSION`], [`MISSING_FIELD`], [`FIELD`], [`DTYPE`], [`SHAPE`], [`DUPLICATE_NAME`],
     /// [`FRAMEWORK_VERSION`], [`REFERENCE`], and those of TOML.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<(Description, Vec<Warning>)> {
         Description::read(bytes, limits, Says::All)
@@ -72,8 +72,8 @@ impl Description {
     /// means the runner's own version.
     ///
     /// # Errors
-    /// The same as [`Description::parse`].
-    pub fn parse_own(bytes: &[u8], limits: &Limits) -> Result<(Description, Vec<Warning>)> {
+    /// Returns the same errors as [`Description::parse`].
+    pub fn parse_unpacked(bytes: &[u8], limits: &Limits) -> Result<(Description, Vec<Warning>)> {
         Description::read(bytes, limits, Says::Own)
     }
 
@@ -81,7 +81,7 @@ impl Description {
     /// too. See [`Description::over`].
     ///
     /// # Errors
-    /// The same as [`Description::parse`].
+    /// Returns the same errors as [`Description::parse`].
     pub fn parse_part(bytes: &[u8], limits: &Limits) -> Result<(Description, Vec<Warning>)> {
         Description::read(bytes, limits, Says::Some)
     }
@@ -89,7 +89,7 @@ impl Description {
     /// Returns this description, with missing fields taken from `base`. Options of the runner and unknown
     /// keys of both are merged.
     #[must_use]
-    pub fn over(self, base: Description) -> Description {
+    pub fn with_defaults_from(self, base: Description) -> Description {
         fn either<T: Default + PartialEq>(own: T, base: T) -> T {
             if own == T::default() { base } else { own }
         }
@@ -182,7 +182,7 @@ fn specs(top: &Fields<'_>, key: &str, limits: &Limits) -> Result<Vec<ValueSpec>>
         let name = fields.required_text("name")?;
         let dtype = fields.required_text("dtype")?;
         let ty = ValueType::by_name(dtype).ok_or_else(|| {
-            fields.broken(&DTYPE, format!("dtype `{}` is not known", dtype.shown()))
+            fields.broken(&DTYPE, format!("dtype `{}` is not known", dtype.escaped()))
         })?;
         Ok(ValueSpec {
             name: name.to_owned(),
@@ -196,7 +196,7 @@ fn specs(top: &Fields<'_>, key: &str, limits: &Limits) -> Result<Vec<ValueSpec>>
     let specs: Vec<ValueSpec> = tables.iter().map(spec).collect::<Result<_>>()?;
     for spec in &specs {
         if !seen.insert(spec.name.as_str()) {
-            let name = spec.name.shown();
+            let name = spec.name.escaped();
             return Err(top.broken(&DUPLICATE_NAME, format!("two `[[{key}]]` are named `{name}`")));
         }
     }
@@ -244,7 +244,7 @@ fn tensor_names(fields: &Fields<'_>) -> Result<Vec<(String, String)>> {
     let pair = |(name, value): (&String, &Value)| match reference(fields, name, value)? {
         Reference::Tensor(tensor) => Ok((name.clone(), tensor)),
         Reference::Misc(_) => {
-            let message = format!("`{}` is not a tensor", name.shown());
+            let message = format!("`{}` is not a tensor", name.escaped());
             Err(fields.broken(&REFERENCE, message))
         }
     };
@@ -261,7 +261,7 @@ fn reference(fields: &Fields<'_>, name: &str, value: &Value) -> Result<Reference
         paths::check(path).ok().map(|()| Reference::Misc(path.to_owned()))
     };
     tensor.or_else(misc).ok_or_else(|| {
-        let (name, text) = (name.shown(), text.shown());
+        let (name, text) = (name.escaped(), text.escaped());
         fields.broken(&REFERENCE, format!("`{name}` refers to `{text}`"))
     })
 }
@@ -285,7 +285,7 @@ fn example(fields: &Fields<'_>) -> Result<Example> {
     })
 }
 
-/// Which fields a text must have.
+/// The fields that a text must have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Says {
     /// All required fields.
@@ -305,7 +305,7 @@ fn runner(fields: &Fields<'_>, says: Says) -> Result<Runner> {
     let is_said = says != Says::Some || !framework_version.is_empty();
     if let (true, Err(e)) = (is_said, semver::VersionReq::parse(framework_version)) {
         let message =
-            format!("`required_framework_version` is `{}`: {e}", framework_version.shown());
+            format!("`required_framework_version` is `{}`: {e}", framework_version.escaped());
         return Err(fields.broken(&FRAMEWORK_VERSION, message));
     }
     let options = fields.table("opts")?.into_iter().flat_map(|opts| opts.table);
@@ -355,7 +355,7 @@ fn tolerance(test: &Fields<'_>, warnings: &mut Warnings) -> Tolerance {
         if number.is_finite() && number >= 0.0 {
             *to = number;
         } else {
-            warnings.ignored(&fields, key, "a number from 0 on");
+            warnings.ignored(&fields, key, "a non-negative number");
         }
     }
     match fields.table.get("equal_nan") {

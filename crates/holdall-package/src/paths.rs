@@ -3,7 +3,7 @@
 use crate::rules::*;
 use crate::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_DATA, TENSOR_INDEX};
 use holdall_collections::sort;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use unicode_normalization::UnicodeNormalization as _;
 
 /// Maximum length of a path in bytes: all systems can open it, unless the package itself is in a deeply
@@ -15,7 +15,7 @@ const LONGEST_PART: usize = 255;
 /// Checks one path.
 ///
 /// # Errors
-/// [`PATH`].
+/// Returns [`PATH`].
 pub fn check(path: &str) -> Result<()> {
     match is_usual(path.as_bytes()) {
         true => Ok(()),
@@ -43,7 +43,7 @@ fn is_usual(path: &[u8]) -> bool {
 }
 
 fn check_closely(path: &str) -> Result<()> {
-    let broken = |what: &str| Err(PATH.broken(format!("path `{}` {what}", path.shown())));
+    let broken = |what: &str| Err(PATH.broken(format!("path `{}` {what}", path.escaped())));
     if path.is_empty() {
         return broken("is empty");
     }
@@ -92,7 +92,7 @@ pub type ConflictingPaths = (String, String);
 /// package's texts and of the model's folder are included.
 ///
 /// # Errors
-/// [`COLLISION`] if a file has the same path as a folder or another file.
+/// Returns [`COLLISION`] if a file has the same path as a folder or another file.
 pub(super) fn check_apart(paths: &[&str]) -> Result<Vec<ConflictingPaths>> {
     if are_usual(paths) {
         return Ok(Vec::new());
@@ -136,7 +136,7 @@ fn are_usual(paths: &[&str]) -> bool {
 /// slash.
 ///
 /// # Errors
-/// [`COLLISION`].
+/// Returns [`COLLISION`].
 pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Vec<ConflictingPaths>> {
     let mut text = Vec::new();
     let mut ends = Vec::new();
@@ -223,7 +223,7 @@ fn file_and_folder(a: &str, b: &str) -> Error {
 /// Returns the message about two conflicting paths.
 pub(super) fn conflict_message((a, b): &ConflictingPaths) -> String {
     let what = "are one on systems that ignore case or Unicode form";
-    format!("{} and {} {what}", shown(a), shown(b))
+    format!("{} and {} {what}", quoted(a), quoted(b))
 }
 
 /// Appends the path's form on a system that ignores case and Unicode form, with NUL for `/`, so that it sorts
@@ -251,10 +251,10 @@ fn push_key(path: &str, out: &mut Vec<u8>) {
 /// Returns the error for two paths, with all non-ASCII characters as numbers, since they may look the same.
 #[cold]
 pub fn collision(a: &str, b: &str, what: &str) -> Error {
-    COLLISION.broken(format!("{} and {} {what}", shown(a), shown(b)))
+    COLLISION.broken(format!("{} and {} {what}", quoted(a), quoted(b)))
 }
 
-fn shown(path: &str) -> String {
+fn quoted(path: &str) -> String {
     let is_own = RESERVED.iter().any(|own| own.trim_end_matches('/') == path.trim_end_matches('/'));
     let own = if is_own { " (a package's own)" } else { "" };
     format!("`{}`{own}", path.escape_default())
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shows_at_a_glance_holds_closely() {
+    fn the_quick_check_accepts_only_valid_paths() {
         for path in short(&['a', '.', '/', ':', '\\', '\u{1f}', '\u{7f}', '\u{e9}']) {
             assert!(!is_usual(path.as_bytes()) || check_closely(&path).is_ok(), "{path:?}");
         }
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_apart_at_a_glance_is_apart() {
+    fn a_quick_distinction_is_confirmed_by_the_full_check() {
         let own = ["carton.toml", "MANIFEST", "LINKS", "tensor_data", "model"];
         let own =
             own.iter().flat_map(|own| [own.to_string(), own.to_lowercase(), format!("{own}/x")]);
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn twins_can_be_told_apart_in_messages() {
+    fn colliding_paths_are_distinguishable_in_messages() {
         let twins = check_all(&["caf\u{e9}", "cafe\u{301}"]).expect("twins");
         let message = twins.first().map(conflict_message).unwrap_or_default();
         assert!(

@@ -69,11 +69,11 @@ pub fn revise(text: &[u8], description: &Description) -> Option<String> {
     }
     // Reading the result back detects anything that was missed.
     let (found, _) = Description::parse(text.0.as_bytes(), &limits).ok()?;
-    (shown(&found) == shown(description)).then_some(text.0)
+    (normalized_text(&found) == normalized_text(description)).then_some(text.0)
 }
 
 /// Returns a description's contents with sorted options, since their order has no meaning.
-fn shown(description: &Description) -> String {
+fn normalized_text(description: &Description) -> String {
     let mut all = description.clone();
     sort_by(&mut all.runner.options, |(a, _), (b, _)| a.cmp(b));
     write::description(&all)
@@ -364,12 +364,12 @@ shape = [] # last"##;
         change(&mut d);
         let text = revise(TEXT.as_bytes(), &d).unwrap();
         let (found, _) = Description::parse(text.as_bytes(), &Limits::default()).unwrap();
-        assert_eq!(shown(&found), shown(&d));
+        assert_eq!(normalized_text(&found), normalized_text(&d));
         (text, d)
     }
 
     #[test]
-    fn what_is_not_changed_stays_as_it_is() {
+    fn unchanged_text_is_kept() {
         assert_eq!(changed(|_| ()).0, format!("{TEXT}\n"));
         let (text, _) = changed(|d| d.model_name = Some("new".into()));
         assert_eq!(text, format!("{TEXT}\n").replace("'old'", "\"new\""));
@@ -401,9 +401,9 @@ shape = [] # last"##;
     }
 
     #[test]
-    fn what_an_author_may_leave_out_is_added() {
+    fn optional_fields_are_added() {
         let text = "[runner]\nrunner_name = \"noop\"\nrequired_framework_version = \"*\"\n";
-        let (mut d, _) = Description::parse_own(text.as_bytes(), &Limits::default()).unwrap();
+        let (mut d, _) = Description::parse_unpacked(text.as_bytes(), &Limits::default()).unwrap();
         d.runner.compat_version = 1;
         let text = revise(text.as_bytes(), &d).unwrap();
         assert_eq!(
@@ -416,7 +416,7 @@ shape = [] # last"##;
     }
 
     #[test]
-    fn inline_tables_are_left_to_who_writes_all_of_it() {
+    fn inline_tables_are_not_revised() {
         let text = "spec_version = 1\nrunner = {runner_name = \"a\", required_framework_version = \"*\", runner_compat_version = 1}\n";
         let (mut d, _) = Description::parse(text.as_bytes(), &Limits::default()).unwrap();
         d.runner.name = "b".into();

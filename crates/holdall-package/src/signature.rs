@@ -9,7 +9,7 @@
 //! to check.
 
 use crate::{DimSpec, ShapeSpec, TensorValue, ValueSpec};
-use holdall_core::error::{Error, Rule, Shown as _, list};
+use holdall_core::error::{Error, Escape as _, Rule, list};
 use std::collections::BTreeMap;
 
 holdall_core::error::rules! {
@@ -172,13 +172,13 @@ impl<'a> CallChecker<'a> {
         }
         let (rules, what) = (side.rules(), side.as_str());
         let names = || {
-            let names = declared.iter().map(|d| format!("`{}`", d.name.shown()));
+            let names = declared.iter().map(|d| format!("`{}`", d.name.escaped()));
             format!("the model declares {}", list(names))
         };
         let mut given: BTreeMap<String, ()> = BTreeMap::new();
         for (name, value) in values {
             let name = name.as_ref();
-            let shown = name.shown();
+            let shown = name.escaped();
             if given.insert(name.to_owned(), ()).is_some() {
                 errors.push(rules.unknown.broken(format!("{what} `{shown}` is given twice")));
                 continue;
@@ -191,7 +191,7 @@ impl<'a> CallChecker<'a> {
             self.check_value(side, spec, value, &mut errors);
         }
         for spec in declared.iter().filter(|d| !given.contains_key(&d.name)) {
-            let (name, ty) = (spec.name.shown(), spec.ty.as_str());
+            let (name, ty) = (spec.name.escaped(), spec.ty.as_str());
             let shape = display_shape(&spec.shape);
             errors.push(
                 rules.missing.broken(format!("{what} `{name}` ({ty}, shape {shape}) is missing")),
@@ -221,7 +221,7 @@ impl<'a> CallChecker<'a> {
                     .entry(symbol.as_str())
                     .or_insert_with(|| (whole.clone(), label.clone()));
                 if *bound != whole {
-                    let (symbol, found) = (symbol.shown(), display_whole(&whole));
+                    let (symbol, found) = (symbol.escaped(), display_whole(&whole));
                     let bound = display_whole(bound);
                     errors.push(rules.symbol.broken(format!(
                         "{label} has shape {found}, but `{symbol}` is {bound} in {first}"
@@ -306,7 +306,7 @@ impl<'a> CallChecker<'a> {
                 let (bound, first) =
                     self.sizes.entry(symbol.as_str()).or_insert_with(|| (found, location()));
                 if *bound != found {
-                    let (location, symbol) = (location(), symbol.shown());
+                    let (location, symbol) = (location(), symbol.escaped());
                     errors.push(rules.symbol.broken(format!(
                         "{location} is {found}, but `{symbol}` is {bound} in {first}"
                     )));
@@ -319,7 +319,7 @@ impl<'a> CallChecker<'a> {
 /// Assigns the names of the declared inputs, in their order, to values without names.
 ///
 /// # Errors
-/// [`POSITION`]
+/// Returns [`POSITION`]
 pub fn assign_names(
     declared: &[ValueSpec],
     values: Vec<TensorValue>,
@@ -329,14 +329,14 @@ pub fn assign_names(
         let e = POSITION.broken(format!("expected {wanted} inputs, found {found}"));
         return Err(e.with_hint(match declared.is_empty() {
             true => "the model declares no inputs: pass them by name".to_owned(),
-            false => format!("the order is {}", list(declared.iter().map(|d| d.name.shown()))),
+            false => format!("the order is {}", list(declared.iter().map(|d| d.name.escaped()))),
         }));
     }
     Ok(declared.iter().map(|d| d.name.clone()).zip(values).collect())
 }
 
 fn value_label(side: Side, spec: &ValueSpec) -> String {
-    format!("{} `{}`", side.as_str(), spec.name.shown())
+    format!("{} `{}`", side.as_str(), spec.name.escaped())
 }
 
 fn whole_shape(value: &TensorValue) -> WholeShape {
@@ -359,7 +359,7 @@ fn display_whole(whole: &WholeShape) -> String {
 pub fn display_shape(shape: &ShapeSpec) -> String {
     match shape {
         ShapeSpec::Any => "*".to_owned(),
-        ShapeSpec::Symbol(symbol) => symbol.shown().to_string(),
+        ShapeSpec::Symbol(symbol) => symbol.escaped().to_string(),
         ShapeSpec::Dims(dims) => display_dims(dims),
     }
 }
@@ -370,7 +370,7 @@ fn display_dims(dims: &[DimSpec]) -> String {
         .map(|dim| match dim {
             DimSpec::Any => "*".to_owned(),
             DimSpec::Size(size) => size.to_string(),
-            DimSpec::Symbol(symbol) => symbol.shown().to_string(),
+            DimSpec::Symbol(symbol) => symbol.escaped().to_string(),
         })
         .collect();
     format!("[{}]", all.join(", "))

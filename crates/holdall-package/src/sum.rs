@@ -2,7 +2,7 @@
 
 use crate::contents::wrong_hash;
 use holdall_core::codec::crc::Crc32;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::model::{Algorithm, Digest, Hasher};
 use holdall_core::wire::zip::CRC32;
 
@@ -36,7 +36,7 @@ impl FileHasher {
     /// Compares the sums with those in `MANIFEST` and in the zip for the file at `path`, if they are given.
     ///
     /// # Errors
-    /// [`crate::rules::HASH`], [`CRC32`].
+    /// Returns [`crate::rules::HASH`], [`CRC32`].
     pub fn check(self, path: &str, sha256: Option<[u8; 32]>, crc: Option<u32>) -> Result<()> {
         let (hash, found) = self.finish();
         if let Some(expected) = sha256.filter(|expected| *expected != hash) {
@@ -45,7 +45,7 @@ impl FileHasher {
         match crc.filter(|expected| *expected != found) {
             Some(expected) => Err(CRC32.broken(format!(
                 "the CRC-32 of `{}` is {found:#010x}, the zip says {expected:#010x}",
-                path.shown()
+                path.escaped()
             ))),
             None => Ok(()),
         }

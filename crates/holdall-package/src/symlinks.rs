@@ -3,16 +3,16 @@
 use crate::contents::PackedFile;
 use crate::rules::*;
 use crate::{TENSOR_INDEX, paths};
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 
 /// Maximum number of links to follow to a file: the limit of Linux.
-pub const MOST_STEPS: usize = 40;
+pub const MAX_STEPS: usize = 40;
 
 /// Sets for every link in `files`, which are sorted by path, the path that it names, the path of the file
 /// that it finally leads to, and that file's length.
 ///
 /// # Errors
-/// [`SYMLINK`].
+/// Returns [`SYMLINK`].
 pub(super) fn resolve(files: &mut [PackedFile]) -> Result<()> {
     let mut resolved = Vec::new();
     for (at, file) in files.iter().enumerate() {
@@ -36,16 +36,19 @@ pub(super) fn resolve(files: &mut [PackedFile]) -> Result<()> {
 
 fn follow<'a>(files: &'a [PackedFile], link: &'a PackedFile) -> Result<&'a PackedFile> {
     let mut at = link;
-    for _ in 0..=MOST_STEPS {
+    for _ in 0..=MAX_STEPS {
         let Some(target) = &at.target else { return Ok(at) };
         if at.path == TENSOR_INDEX {
             return Err(broken(link, "is a link, which the table of tensors must not be"));
         }
         let path = target_path(&at.path, target)
-            .map_err(|what| broken(link, &format!("{what}: `{}`", target.shown())))?;
+            .map_err(|what| broken(link, &format!("{what}: `{}`", target.escaped())))?;
         let found = files.binary_search_by(|file| file.path.cmp(&path)).ok();
         let Some(next) = found.and_then(|found| files.get(found)) else {
-            return Err(broken(link, &format!("leads to `{}`, which is not a file", path.shown())));
+            return Err(broken(
+                link,
+                &format!("leads to `{}`, which is not a file", path.escaped()),
+            ));
         };
         at = next;
     }
@@ -55,7 +58,7 @@ fn follow<'a>(files: &'a [PackedFile], link: &'a PackedFile) -> Result<&'a Packe
 /// Returns the path in the package that the symbolic link at the path `link` with the text `target` names.
 ///
 /// # Errors
-/// What is wrong with the text, as the end of a sentence about the link.
+/// Returns a description of the error in the text, as the end of a sentence about the link.
 pub fn target_path(link: &str, target: &str) -> Result<String, &'static str> {
     let (folder, _) = link.rsplit_once('/').ok_or("is a link, and in no folder")?;
     match target.as_bytes() {
@@ -78,7 +81,7 @@ pub fn target_path(link: &str, target: &str) -> Result<String, &'static str> {
         }
     }
     let path = parts.join("/");
-    paths::check(&path).map(|()| path).map_err(|_| "leads to what is not a path of a package")
+    paths::check(&path).map(|()| path).map_err(|_| "leads to an invalid path of a package")
 }
 
 /// Returns the text of a symbolic link at the path `link` that names `target`: the shortest relative path,
@@ -103,7 +106,7 @@ pub fn link_text(link: &str, target: &str) -> Option<String> {
 
 #[cold]
 fn broken(link: &PackedFile, what: &str) -> Error {
-    SYMLINK.broken(format!("`{}` {what}", link.path.shown()))
+    SYMLINK.broken(format!("`{}` {what}", link.path.escaped()))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::rules::*;
 use crate::value::ValueType;
 use crate::{TENSOR_INDEX, paths};
 use holdall_collections::HashMap;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::element_count;
 use holdall_core::wire::toml::Value;
@@ -44,7 +44,7 @@ pub enum TensorKind {
 /// Parses the text of `tensor_data/index.toml`.
 ///
 /// # Errors
-/// [`MISSING_FIELD`], [`FIELD`], [`DTYPE`], [`SHAPE`], [`DUPLICATE_NAME`], [`TENSOR_FILE`], [`NESTED`], and
+/// Returns [`MISSING_FIELD`], [`FIELD`], [`DTYPE`], [`SHAPE`], [`DUPLICATE_NAME`], [`TENSOR_FILE`], [`NESTED`], and
 /// the rules of TOML.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Vec<TensorRow>> {
     let table = fields::parse(bytes, TENSOR_INDEX, limits)?;
@@ -54,7 +54,7 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Vec<TensorRow>> {
     let mut by_name = HashMap::default();
     for (row, fields) in rows.iter().zip(&tables) {
         if by_name.insert(row.name.as_str(), row).is_some() {
-            let message = format!("another tensor is named `{}`", row.name.shown());
+            let message = format!("another tensor is named `{}`", row.name.escaped());
             return Err(fields.broken(&DUPLICATE_NAME, message));
         }
     }
@@ -73,15 +73,16 @@ fn row(fields: &Fields<'_>, limits: &Limits) -> Result<TensorRow> {
         let inner = fields.texts("inner")?.unwrap_or_default();
         return Ok(TensorRow { name, kind: TensorKind::Nested { inner } });
     }
-    let ty = ValueType::by_name(dtype)
-        .ok_or_else(|| fields.broken(&DTYPE, format!("dtype `{}` is not known", dtype.shown())))?;
+    let ty = ValueType::by_name(dtype).ok_or_else(|| {
+        fields.broken(&DTYPE, format!("dtype `{}` is not known", dtype.escaped()))
+    })?;
     let shape = shape(fields, limits)?;
     if element_count(&shape).and_then(|n| n.checked_mul(ty.width().unwrap_or(1))).is_none() {
         return Err(fields.broken(&SHAPE, format!("shape {shape:?} of {dtype} passes 2^64 bytes")));
     }
     let file = fields.required_text("file")?.to_owned();
     if file == INDEX_FILE || paths::check(&file).is_err() {
-        let message = format!("`file` is `{}`", file.shown());
+        let message = format!("`file` is `{}`", file.escaped());
         return Err(fields.broken(&TENSOR_FILE, message));
     }
     Ok(TensorRow { name, kind: TensorKind::Plain { ty, shape, file } })
@@ -114,7 +115,7 @@ fn check_nested(
 ) -> Result<()> {
     let mut first = None;
     for name in inner {
-        let shown = name.shown();
+        let shown = name.escaped();
         let Some(row) = by_name.get(name.as_str()) else {
             return Err(fields.broken(&NESTED, format!("there is no tensor `{shown}`")));
         };
@@ -147,7 +148,7 @@ fn check_nested(
 /// Parses the file of a string tensor with `count` elements.
 ///
 /// # Errors
-/// [`STRINGS`], and the rules of TOML.
+/// Returns [`STRINGS`], and the rules of TOML.
 pub fn strings(bytes: &[u8], count: u64, limits: &Limits) -> Result<Vec<String>> {
     let mut table = holdall_core::wire::toml::parse(bytes, limits)?;
     let Some(Value::Array(data)) = table.remove("data") else {

@@ -156,7 +156,7 @@ impl TensorValue {
     /// Creates a numeric tensor from the bytes of `product(shape)` elements, little-endian.
     ///
     /// # Errors
-    /// [`VALUE`]
+    /// Returns [`VALUE`]
     pub fn numbers(ty: ValueType, shape: Vec<u64>, data: Bytes) -> Result<TensorValue> {
         let Some(width) = ty.width() else {
             return Err(VALUE.broken("strings given as bytes of numbers"));
@@ -177,7 +177,7 @@ impl TensorValue {
     /// Creates a numeric tensor from `product(shape)` elements.
     ///
     /// # Errors
-    /// [`VALUE`]
+    /// Returns [`VALUE`]
     pub fn from_elements<T: Number>(shape: Vec<u64>, elements: &[T]) -> Result<TensorValue> {
         let data = if cfg!(target_endian = "little") {
             Bytes::copy_from_slice(bytemuck::cast_slice(elements))
@@ -192,7 +192,7 @@ impl TensorValue {
     /// Creates a string tensor from `product(shape)` texts.
     ///
     /// # Errors
-    /// [`VALUE`]
+    /// Returns [`VALUE`]
     pub fn strings(shape: Vec<u64>, data: Vec<String>) -> Result<TensorValue> {
         match element_count(&shape) {
             Some(n) if u64::try_from(data.len()) == Ok(n) => {
@@ -208,7 +208,7 @@ impl TensorValue {
     /// Creates a nested tensor from tensors of one type and rank.
     ///
     /// # Errors
-    /// [`VALUE`]
+    /// Returns [`VALUE`]
     pub fn nested(inner: Vec<TensorValue>) -> Result<TensorValue> {
         let kind = |v: &TensorValue| Some((v.ty()?, v.shape()?.len()));
         let mut kinds = inner.iter().map(kind);

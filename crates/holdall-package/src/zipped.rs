@@ -5,7 +5,7 @@ use crate::fields::Warnings;
 use crate::rules::*;
 use crate::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, paths, warnings};
 use bytes::Bytes;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind};
@@ -25,7 +25,7 @@ pub struct FetchedTexts {
 /// both `MANIFEST` and `LINKS`.
 ///
 /// # Errors
-/// All rules of packages, except those about bytes of other files.
+/// Returns all rules of packages, except those about bytes of other files.
 pub fn read(
     directory: &Directory,
     window: &Window,
@@ -41,7 +41,7 @@ pub fn read(
     }
     let long = |entry: &Entry<'_>| is_link(entry) && entry.decoded_len() > paths::LONGEST as u64;
     if let Some(link) = directory.entries().find(long) {
-        let (name, len) = (link.name().shown(), link.decoded_len());
+        let (name, len) = (link.name().escaped(), link.decoded_len());
         return Err(SYMLINK.broken(format!("`{name}` leads to {len} bytes of path")).into());
     }
     // Sorted by name, which is the order of a package's files.
@@ -73,7 +73,7 @@ pub fn read(
             path: path_of(entry.name()).into(),
             len: entry.decoded_len(),
             target,
-            at: entry.position(),
+            index: entry.position(),
         });
     }
     let mut contents = PackageContents::new(found, &texts, limits)?;
@@ -128,6 +128,6 @@ fn check_names(directory: &Directory) -> Result<()> {
 
 fn target(entry: Entry<'_>, content: Bytes) -> Result<String> {
     String::from_utf8(content.into()).map_err(|_| {
-        SYMLINK.broken(format!("`{}` leads to what is not UTF-8", entry.name().shown()))
+        SYMLINK.broken(format!("`{}` leads to a path that is not UTF-8", entry.name().escaped()))
     })
 }

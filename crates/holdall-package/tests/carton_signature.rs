@@ -39,7 +39,7 @@ fn nested(shapes: &[&[u64]]) -> TensorValue {
 }
 
 #[test]
-fn what_fits_is_not_told() {
+fn matching_signatures_give_no_warning() {
     for (declared, found) in [
         ("*", value(&[2, 3])),
         ("*", nested(&[&[1], &[2]])),

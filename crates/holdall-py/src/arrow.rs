@@ -215,7 +215,7 @@ fn array(column: &Bound<'_, PyAny>) -> PyResult<CArray> {
 
 /// Returns a gathered column; the height of a schema bounds the recursion.
 fn gathered(column: Gathered) -> PyResult<CArray> {
-    let Gathered { len, absent, there, values, .. } = column;
+    let Gathered { len, absent, presence: there, values, .. } = column;
     let (mut lent, mut below, mut dictionary) = (vec![there], Vec::new(), None);
     match values {
         Values::Bits(data) | Values::Numbers(data) => lent.push(Some(data.freeze())),

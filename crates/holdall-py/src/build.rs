@@ -49,7 +49,7 @@ pub(crate) fn build<'py>(
             let (mut records, mut files, mut ran) = (None, None, None);
             match (&schema, source) {
                 (Some(schema), Some(source)) => {
-                    let (next, dataset) = build.dataset_for(schema, path.as_deref())?;
+                    let (next, dataset) = build.dataset_from_document(schema, path.as_deref())?;
                     build = next;
                     let dataset = if dedup { dataset.with_dedup() } else { dataset };
                     let name = dataset.name().to_owned();
@@ -70,7 +70,7 @@ pub(crate) fn build<'py>(
                 (Some(name), None, Some(folder)) => {
                     let blob = match build.blob_for(&name, content) {
                         Err(e) if e.code() == WHICH_CONTENT.code => {
-                            build.blob_of(&name, Content::Bytes)
+                            build.blob_with_content(&name, Content::Bytes)
                         }
                         found => found,
                     };

@@ -199,6 +199,9 @@ fn read_index(width: IndexWidth, bytes: &[u8]) -> Result<u32> {
 fn enum_value<'e>(e: &'e Enum, bytes: &[u8]) -> Result<&'e str> {
     let at = read_index(e.width, bytes)?;
     e.value(at).ok_or_else(|| {
-        ENUM_INDEX.broken(format!("place {at} of an enum with {} values", e.values.len()))
+        ENUM_INDEX.broken(format!(
+            "index {at} is out of range for an enum with {} values",
+            e.values.len()
+        ))
     })
 }

@@ -57,11 +57,11 @@ pub(crate) fn tested((name, description, inputs, expected, (rtol, atol, nan)): T
 
 /// An example: name, description, and the references for inputs and for outputs by name: whether
 /// it is a file in `misc`, and the name of the file or the tensor.
-pub(crate) type Shown = (Option<String>, Option<String>, Vec<Refers>, Vec<Refers>);
+pub(crate) type ExampleInput = (Option<String>, Option<String>, Vec<Refers>, Vec<Refers>);
 type Refers = (String, bool, String);
 
 /// Converts an example.
-pub(crate) fn shown((name, description, inputs, outputs): Shown) -> Example {
+pub(crate) fn to_example((name, description, inputs, outputs): ExampleInput) -> Example {
     let one = |(name, is_file, to): Refers| match is_file {
         true => (name, Reference::Misc(to)),
         false => (name, Reference::Tensor(to)),

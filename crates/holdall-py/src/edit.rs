@@ -141,7 +141,7 @@ impl NativeEdit {
         let report = run_with(py, u64::MAX, threads, progress, |work| {
             edit.with_write(write.with_work(work)).commit()
         })?;
-        plain::shown(py, report.to_plain())
+        plain::to_python(py, report.to_plain())
     }
 
     /// Drops the changes.
@@ -169,5 +169,5 @@ pub(crate) fn compact<'py>(
     let report = run_with(py, u64::MAX, threads, progress, |work| {
         holdall::compact_with(&path, write.with_work(work), &options)
     })?;
-    plain::shown(py, report.to_plain())
+    plain::to_python(py, report.to_plain())
 }

@@ -232,8 +232,8 @@ impl NativeFile {
     }
 
     /// Returns the parts of the file that this version does not know.
-    fn passed_over(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        Ok(self.get(py)?.index().unkept().to_vec())
+    fn unrepresented(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(self.get(py)?.index().unrepresented().to_vec())
     }
 
     /// Returns the indices of the tensors that patterns select.
@@ -254,7 +254,7 @@ impl NativeFile {
         Ok(self.get(py)?.index().position(name))
     }
 
-    /// As `position`, but a missing name is an error that suggests the nearest name.
+    /// Returns the same as `position`, but a missing name is an error that suggests the nearest name.
     fn find(&self, py: Python<'_>, name: &str) -> PyResult<usize> {
         let file = self.get(py)?;
         py.detach(|| file.tensor(name).map(|t| t.position())).raise(py)
@@ -310,7 +310,7 @@ impl NativeFile {
 
     /// Returns the warnings about the file.
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        plain::shown(py, self.get(py)?.warnings())
+        plain::to_python(py, self.get(py)?.warnings())
     }
 
     /// Returns whether `read` returns a view of mapped or existing memory, rather than a copy.
@@ -532,7 +532,7 @@ impl NativeFile {
                 first = i;
             }
             let like = all[first..i].iter().find(|(_, _, other, o)| {
-                !stored.is_empty() && o.reads_the_same(c) && is_alike(other, tensor)
+                !stored.is_empty() && o.decodes_equally(c) && is_alike(other, tensor)
             });
             let dtype = dtype::name(c.dtype, c.logical_type.as_ref());
             let shape = PyTuple::new(py, tensor.shape())?;
@@ -619,7 +619,7 @@ impl NativeFile {
             let file = file.clone();
             run_apart(py, u64::MAX, move || file.quantized_weights().map(<[_]>::to_vec))?
         };
-        plain::shown(py, Plain::list(found.iter().map(|weight| weight.to_plain())))
+        plain::to_python(py, Plain::list(found.iter().map(|weight| weight.to_plain())))
     }
 
     /// Returns a checked sparse tensor in compressed rows: `indptr` and `indices` (uint64) and values.
@@ -652,7 +652,7 @@ impl NativeFile {
         let stats = run_with(py, u64::MAX, threads, progress, |work| {
             holdall::stats::stats(&tensor, &options.with_work(work))
         })?;
-        plain::shown(py, &stats)
+        plain::to_python(py, &stats)
     }
 
     /// Checks everything that can be checked.
@@ -674,7 +674,7 @@ impl NativeFile {
         let report = run_with(py, u64::MAX, threads, progress, |work| {
             holdall::verify::verify(&file, &options.with_work(work))
         })?;
-        plain::shown(py, &report)
+        plain::to_python(py, &report)
     }
 
     /// Checks one tensor, even if its name contains wildcards.
@@ -706,7 +706,7 @@ impl NativeFile {
         let diff = run_with(py, u64::MAX, threads, progress, |work| {
             holdall::diff::diff(&a, &b, &options.with_work(work))
         })?;
-        plain::shown(py, &diff)
+        plain::to_python(py, &diff)
     }
 
     /// Writes the contents of the file to a path, or to an object with `write`.
@@ -735,7 +735,7 @@ impl NativeFile {
                 holdall::convert::convert_to(&file, out, &options).map(|(report, _)| report)
             })?,
         };
-        plain::shown(py, &report)
+        plain::to_python(py, &report)
     }
 }
 

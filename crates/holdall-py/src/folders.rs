@@ -28,14 +28,14 @@ pub(crate) fn salvage<'py>(
     let report = run_with(py, u64::MAX, threads, progress, |work| {
         holdall::salvage(&path, &target, write.with_work(work), &options)
     })?;
-    plain::shown(py, &report)
+    plain::to_python(py, &report)
 }
 
 /// Describes the other files in a model's folder besides its tensors; `None` if the path is not such a folder.
 #[pyfunction]
 pub(crate) fn model_folder(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny>> {
     match ModelFolder::detect(path, &Limits::default()).raise(py)? {
-        Some(folder) => plain::shown(py, &folder),
+        Some(folder) => plain::to_python(py, &folder),
         None => Ok(py.None().into_bound(py)),
     }
 }
@@ -49,7 +49,7 @@ pub(crate) fn contents(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAn
         let (source, name) = options.unchecked_source_at(&holdall::Location::new(&path))?;
         holdall::archive::contents(source, &name, options.limits())
     })?;
-    plain::shown(py, &found)
+    plain::to_python(py, &found)
 }
 
 /// Scans pickles in a file or folder for imports.
@@ -66,5 +66,5 @@ pub(crate) fn scan<'py>(
     let options = options::open(py, io, "fast", limits)?;
     let report =
         run_with(py, u64::MAX, None, progress, |work| holdall::scan(&path, &options, &work))?;
-    plain::shown(py, &report)
+    plain::to_python(py, &report)
 }

@@ -73,7 +73,7 @@ use pyo3::prelude::*;
 /// exit status.
 #[pyfunction]
 fn command(py: Python<'_>, args: Vec<std::ffi::OsString>, program: Vec<std::ffi::OsString>) -> u8 {
-    holdall_cli::starts_by(program);
+    holdall_cli::set_program_command(program);
     py.detach(|| holdall_cli::run(args))
 }
 

@@ -9,7 +9,7 @@ use crate::schemas::{FirstException, Given, Own, document, first_of};
 use crate::work::{run_apart, run_with};
 use holdall::error::io;
 use holdall::json::parse;
-use holdall::records::{Conversion, Migration, TensorPart};
+use holdall::records::{Conversion, ConverterInput, Migration};
 use holdall::schema::{Document, Reading};
 use holdall::{Limits, Result};
 use pyo3::prelude::*;
@@ -64,12 +64,12 @@ fn functions(values: Py<PyAny>, tensors: Py<PyAny>) -> Conversion {
         });
         parse(made.map_err(raised)?.as_bytes(), Limits::default().schema_limits().depth)
     });
-    by_value.or_tensors(move |part: TensorPart<'_>| -> Result<Vec<u8>> {
-        let data = part.to.components.first();
+    by_value.with_tensor_function(move |part: ConverterInput<'_>| -> Result<Vec<u8>> {
+        let data = part.target.components.first();
         let dtype = data.map(|c| crate::dtype::name(c.dtype, c.logical_type.as_ref()));
         let name = part.tensor.name();
         let made = Python::attach(|py| -> PyResult<PyBackedBytes> {
-            Ok(tensors.call1(py, (name, dtype, part.to.shape.clone()))?.extract(py)?)
+            Ok(tensors.call1(py, (name, dtype, part.target.shape.clone()))?.extract(py)?)
         });
         Ok(made.map_err(raised)?.to_vec())
     })
@@ -121,7 +121,7 @@ pub(crate) fn schema_plan<'py>(
     let file = file.get(py)?;
     let migration = evolution.migration(py, document(py, &schema, Reading::ByContent)?)?;
     let plan = py.detach(|| migration.plan(&file)).raise(py)?;
-    plain::shown(py, &plan)
+    plain::to_python(py, &plan)
 }
 
 /// Returns a file as read with another schema.

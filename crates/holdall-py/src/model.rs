@@ -110,7 +110,7 @@ impl NativeModel {
         for (name, value) in environment {
             settings = match value {
                 Some(value) => settings.with_variable(name, value),
-                None => settings.with_own_variable(name),
+                None => settings.with_inherited_variable(name),
             };
         }
         if let Some(log) = log {
@@ -229,7 +229,7 @@ impl NativeModel {
                     give.send(Err(rules::CLOSED.broken("the model is closed").in_source(package)));
                 return;
             };
-            let unwanted = || rules::CLOSED.broken("nobody takes the outputs any more");
+            let unwanted = || rules::CLOSED.broken("the outputs are no longer read");
             let ran = inputs(model, names, given).and_then(|inputs| {
                 model.run_streaming(inputs, &mut |outputs| {
                     give.send(Ok(outputs)).map_err(|_| unwanted())
@@ -261,7 +261,7 @@ impl NativeModel {
         let change = ToleranceOverride { rtol, atol, equal_nan };
         let value = |name: &str| self.package.value(name);
         let reports = self.with(py, |model| Ok(self_tests(model, &value, change, &mut |_| {})))?;
-        plain::shown(py, &reports)
+        plain::to_python(py, &reports)
     }
 
     /// Unloads the model, and ends its process if it has one.

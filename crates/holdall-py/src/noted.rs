@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 
 /// The attribute that names a type of ml_dtypes.
 const DTYPE: &str = "numpy.dtype";
-/// What the names of these attributes begin with; the last one is of arrays whose elements are not
+/// The prefixes of the names of these attributes; the last one is of arrays whose elements are not
 /// stored in row-major order.
 const PREFIXES: [&str; 5] = ["numpy.", "scipy.", "torch.layout", "torch.block", "strides"];
 

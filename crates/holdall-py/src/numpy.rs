@@ -12,7 +12,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::mem::transmute;
 
 /// The number of dimensions that every version of NumPy supports.
-const MOST_DIMS: usize = 32;
+const MAX_DIMS: usize = 32;
 
 /// Returns the array of `shape` whose elements, of `width` bytes and of the type `dtype`, start
 /// `start` bytes into `buffer`, which it keeps alive. Returns `None` if they are not all in the
@@ -27,10 +27,10 @@ pub(crate) fn array<'py>(
     let py = buffer.py();
     let functions = functions(py)?;
     let memory = buffer.get();
-    if shape.len() > MOST_DIMS {
+    if shape.len() > MAX_DIMS {
         return None;
     }
-    let (mut dims, mut len) = ([0isize; MOST_DIMS], width);
+    let (mut dims, mut len) = ([0isize; MAX_DIMS], width);
     for (dim, &n) in dims.iter_mut().zip(shape) {
         *dim = isize::try_from(n).ok()?;
         len = len.checked_mul(n)?;

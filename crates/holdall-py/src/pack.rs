@@ -1,6 +1,6 @@
 //! Creating packages from folders and model files, and packages with or without linked files.
 
-use crate::describe::{Declared, Shown, Tested};
+use crate::describe::{Declared, ExampleInput, Tested};
 use crate::errors::{Raise, misuse};
 use crate::package::NativePackage;
 use crate::work::run_with;
@@ -33,7 +33,7 @@ pub(crate) struct PackOptions<'py> {
     inputs: Option<Vec<Declared<'py>>>,
     outputs: Option<Vec<Declared<'py>>>,
     self_tests: Option<Vec<Tested>>,
-    examples: Option<Vec<Shown>>,
+    examples: Option<Vec<ExampleInput>>,
     from_toml: Option<PathBuf>,
 }
 
@@ -61,7 +61,8 @@ impl PackOptions<'_> {
         recipe.outputs = self.outputs.map(|all| describe::declared(py, all)).transpose()?;
         recipe.self_tests =
             self.self_tests.map(|all| all.into_iter().map(describe::tested).collect());
-        recipe.examples = self.examples.map(|all| all.into_iter().map(describe::shown).collect());
+        recipe.examples =
+            self.examples.map(|all| all.into_iter().map(describe::to_example).collect());
         recipe.from_toml = self.from_toml;
         (recipe.symlinks, recipe.selection) = (symlinks, selection);
         Ok(recipe)
@@ -113,7 +114,7 @@ pub(crate) fn pack<'py>(
     })?;
     warnings.extend(report.warnings.iter().cloned());
     let shown = report.to_plain().without("warnings");
-    Ok((to, plain::shown(py, shown.and(fields!(warnings: &warnings, undeclared: undeclared)))?))
+    Ok((to, plain::to_python(py, shown.and(fields!(warnings: &warnings, undeclared: undeclared)))?))
 }
 
 /// Writes a package that only links to some of its files.
@@ -163,7 +164,7 @@ pub(crate) fn shrink<'py>(
         }
         shrink.packer().with_work(work).write(&to, overwrite)
     })?;
-    plain::shown(py, &report)
+    plain::to_python(py, &report)
 }
 
 /// Writes a package that contains all the files that another one links to.
@@ -181,5 +182,5 @@ pub(crate) fn fetch<'py>(
         let fetcher = package.fetcher()?.with_work(work);
         links::embed_links(&package_ref, &fetcher, &to, overwrite)
     })?;
-    plain::shown(py, &report)
+    plain::to_python(py, &report)
 }

@@ -159,7 +159,7 @@ impl NativePackage {
         let version = holdall::carton::FORMAT.reads.last().copied();
         let package = self.get(py)?;
         let description = package.description().to_plain();
-        plain::shown(py, description.and(fields!(version: version)))
+        plain::to_python(py, description.and(fields!(version: version)))
     }
 
     /// Returns a page that shows the package, as HTML or as Markdown.
@@ -176,15 +176,15 @@ impl NativePackage {
 
     /// Returns warnings about the package.
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        plain::shown(py, self.get(py)?.warnings())
+        plain::to_python(py, self.get(py)?.warnings())
     }
 
-    /// Returns path, length, SHA-256, place, link target, and addresses of each file.
+    /// Returns path, length, SHA-256, location, link target, and addresses of each file.
     fn files<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let package = self.get(py)?;
         let out = PyList::empty(py);
         for file in package.files() {
-            let place = match file.location {
+            let location = match file.location {
                 FileLocation::Zip => "zip",
                 FileLocation::Disk => "disk",
                 _ => "links",
@@ -195,7 +195,7 @@ impl NativePackage {
             });
             let urls = PyTuple::new(py, urls.map_or(&[][..], Vec::as_slice))?;
             let sha256 = file.sha256.as_ref().map(hex);
-            out.append((&file.path, file.len, sha256, place, &file.target, urls))?;
+            out.append((&file.path, file.len, sha256, location, &file.target, urls))?;
         }
         Ok(out)
     }
@@ -255,7 +255,7 @@ impl NativePackage {
         let report = run_with(py, u64::MAX, threads, progress, |work| {
             package.verify(&options.with_work(work))
         })?;
-        plain::shown(py, &report)
+        plain::to_python(py, &report)
     }
 
     /// Writes the files to a folder; returns the differences between the package and the folder.

@@ -9,7 +9,7 @@ use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyList, PyString};
 
 /// Converts a report: objects become dicts with the same names, errors become exceptions,
 /// attributes and elements are converted as elsewhere.
-pub(crate) fn to_python<'py>(py: Python<'py>, plain: &Plain<'_>) -> PyResult<Bound<'py, PyAny>> {
+fn plain_to_python<'py>(py: Python<'py>, plain: &Plain<'_>) -> PyResult<Bound<'py, PyAny>> {
     Ok(match plain {
         Plain::Null => py.None().into_bound(py),
         Plain::Bool(b) => PyBool::new(py, *b).to_owned().into_any(),
@@ -21,14 +21,14 @@ pub(crate) fn to_python<'py>(py: Python<'py>, plain: &Plain<'_>) -> PyResult<Bou
         Plain::List(all) => {
             let out = PyList::empty(py);
             for one in all {
-                out.append(to_python(py, one)?)?;
+                out.append(plain_to_python(py, one)?)?;
             }
             out.into_any()
         }
         Plain::Object(fields) => {
             let out = PyDict::new(py);
             for (name, value) in fields {
-                out.set_item(&**name, to_python(py, value)?)?;
+                out.set_item(&**name, plain_to_python(py, value)?)?;
             }
             out.into_any()
         }
@@ -48,10 +48,10 @@ pub(crate) fn type_name(dtype: &str, logical_type: Option<&str>) -> Option<Strin
     Some(ElementType::new(DType::from_name(dtype)?, logical_type).to_string())
 }
 
-/// Converts any value with a plain form.
-pub(crate) fn shown<'py, 'a>(
+/// Converts any value with a plain form to a Python object.
+pub(crate) fn to_python<'py, 'a>(
     py: Python<'py>,
-    what: impl Into<Plain<'a>>,
+    value: impl Into<Plain<'a>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    to_python(py, &what.into())
+    plain_to_python(py, &value.into())
 }

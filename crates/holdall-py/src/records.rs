@@ -201,7 +201,7 @@ impl NativeRecords {
         let column = run(py, self.bytes_of(py, indices.len())?, |work| {
             Ok(records.gather(&[path.parse()?], &indices.chosen(), &work)?.pop())
         })?;
-        let Some(Gathered { len, there, values, .. }) = column else {
+        let Some(Gathered { len, presence: there, values, .. }) = column else {
             return Ok(PyList::empty(py));
         };
         let is_there = |at: usize| {
@@ -516,7 +516,7 @@ impl NativeColumn {
     /// Returns its numbers in writable memory (booleans as bits), and a bit for each present one,
     /// or `None` if all are present.
     fn numbers(&self) -> PyResult<(Buffer, Option<Buffer>)> {
-        let Gathered { there, values, .. } = self.take()?;
+        let Gathered { presence: there, values, .. } = self.take()?;
         let data = match values {
             Values::Bits(data) | Values::Numbers(data) | Values::Places(data, _) => data,
             _ => return Err(PyValueError::new_err("a column of other values than numbers")),

@@ -1,7 +1,7 @@
 //! Remedies as arguments of the Python package.
 
 use holdall::Remedy;
-use holdall::error::{Detail, Shown as _};
+use holdall::error::{Detail, Escape as _};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -14,7 +14,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
                 "if you trust the file, raise the limit: limits={{\"{limit}\": {most}}}"
             ));
         }
-        Remedy::DidYouMean { name } => return Some(format!("did you mean `{}`?", name.shown())),
+        Remedy::DidYouMean { name } => return Some(format!("did you mean `{}`?", name.escaped())),
         Remedy::WriteFormat { format, version: "" } => {
             return Some(format!("format=\"{format}\" keeps them"));
         }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// The number of rows of a batch.
 const ROWS: usize = 1 << 16;
 /// With more members than this, an object is one whose keys are data.
-const MOST_MEMBERS: usize = 1000;
+const MAX_MEMBERS: usize = 1000;
 /// The greatest integer up to which every integer is a float.
 const EXACT: u64 = 1 << 53;
 
@@ -93,7 +93,7 @@ enum Values {
     Times(TimestampNanosecondBuilder),
 }
 
-/// What times are read with.
+/// The Python types and functions that convert times.
 struct Times<'a, 'py> {
     class: &'a Bound<'py, PyAny>,
     kind: Bound<'py, PyAny>,
@@ -121,7 +121,7 @@ fn add_row<'py>(
                 let Ok(name) = key.to_str() else { return Ok(false) };
                 match places.get(name) {
                     Some(at) => *at,
-                    None if columns.len() >= MOST_MEMBERS => return Ok(false),
+                    None if columns.len() >= MAX_MEMBERS => return Ok(false),
                     None => {
                         places.insert(name.to_owned(), columns.len());
                         let (name, has_nulls) = (name.to_owned(), batches > 0 || number > 0);

@@ -252,7 +252,7 @@ pub(crate) fn outline<'py>(py: Python<'py>, rows: Vec<OutlineRow>) -> PyResult<B
             Base::Record => "record",
             Base::Heap => "heap",
         };
-        let (optional, bit) = match row.there {
+        let (optional, bit) = match row.presence {
             RowPresence::Always => (false, None),
             RowPresence::Optional => (true, None),
             RowPresence::Bit(bit) => (true, Some((bit.byte, bit.bit))),
@@ -432,7 +432,7 @@ pub(crate) fn schema_check<'py>(
 fn report_of<'py>(py: Python<'py>, report: &CheckReport) -> PyResult<Bound<'py, PyDict>> {
     let findings = PyList::empty(py);
     for finding in &report.findings {
-        let (line, record) = match finding.at {
+        let (line, record) = match finding.location {
             FindingLocation::Line(line) => (Some(line), None),
             FindingLocation::Record(record) => (None, Some(record)),
             _ => (None, None),

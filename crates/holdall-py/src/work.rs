@@ -50,7 +50,7 @@ pub(crate) fn run<T: Send>(
     run_with(py, bytes, None, None, work)
 }
 
-/// As [`run`], with a number of threads. `listener` is called with the bytes done and the total;
+/// Calls a function like [`run`], with a number of threads. `listener` is called with the bytes done and the total;
 /// an exception cancels the work.
 pub(crate) fn run_with<T: Send>(
     py: Python<'_>,

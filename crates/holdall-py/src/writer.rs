@@ -130,11 +130,11 @@ impl Open {
     }
 
     /// Returns whether writing this many more bytes may take long.
-    pub(crate) fn may_wait(&self, more: usize) -> bool {
+    pub(crate) fn may_block(&self, more: usize) -> bool {
         more >= LONG
             || match self {
-                Open::Path(w) => w.may_wait(more),
-                Open::Object(w) => w.may_wait(more),
+                Open::Path(w) => w.may_block(more),
+                Open::Object(w) => w.may_block(more),
             }
     }
 
@@ -142,7 +142,7 @@ impl Open {
         self.finish_from(None).map(drop)
     }
 
-    /// As [`Open::finish`], for a file that is written from an open file with expected
+    /// Finishes like [`Open::finish`], for a file that is written from an open file with expected
     /// differences. Returns the parts that were not written.
     pub(crate) fn finish_from(self, source: Source<'_>) -> holdall::Result<Vec<String>> {
         match self {
@@ -229,7 +229,7 @@ impl NativeWriter {
     fn write(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>) -> PyResult<()> {
         let lent = BorrowedBuffer::from_object(bytes)?;
         let bytes = lent.bytes();
-        let waits = |open: &mut Open| Ok(open.may_wait(bytes.len()));
+        let waits = |open: &mut Open| Ok(open.may_block(bytes.len()));
         if !self.with(py, waits)? {
             return self.with(py, |open| open.write(bytes));
         }

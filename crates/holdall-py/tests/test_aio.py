@@ -1,4 +1,4 @@
-"""The same for asyncio: nothing is waited for in the loop, and what is cancelled ends."""
+"""The asyncio interface: no call blocks the loop, and cancelled operations stop."""
 
 import asyncio
 import threading
@@ -87,7 +87,7 @@ def test_the_loop_goes_on_meanwhile(path):
 
 def test_what_is_cancelled_ends(path, tmp_path):
     async def cancelled():
-        # An opening that nobody waits for any more is let go of.
+        # A cancelled opening closes its file.
         source = Slow(path.read_bytes())
         source.may.clear()
         task = asyncio.ensure_future(aio.open(source))
@@ -97,7 +97,7 @@ def test_what_is_cancelled_ends(path, tmp_path):
             await task
         source.may.set()
 
-        # Work is told, and waited for: nothing stays.
+        # Running work is cancelled and awaited: no thread stays.
         begun = threading.Event()
         ended = threading.Event()
 
@@ -118,7 +118,7 @@ def test_what_is_cancelled_ends(path, tmp_path):
             await task
         assert not (tmp_path / "r.mt").exists() and [p.name for p in tmp_path.iterdir()] == ["m.zt"]
 
-        # A tensor that comes while nobody waits is handed out next.
+        # A tensor that arrives while no call waits is returned by the next call.
         source = Slow(path.read_bytes())
         async with aio.open(source) as f:
             source.may.clear()
@@ -197,7 +197,7 @@ def test_what_is_wrong_is_raised_where_it_is_awaited(path, tmp_path):
                 with pytest.raises(holdall.HoldallError):
                     await call
             assert (await f.read("w1"))[0] == 1
-        # Closing twice is closing once; what is closed says so.
+        # Closing twice has no effect; a closed file raises.
         await f.close()
         with pytest.raises(holdall.UsageError):
             await f.load()

@@ -73,7 +73,7 @@ def test_a_stream_that_is_released_twice(path):
         function(ctypes.addressof(stream))
         assert not stream.release and not stream.private_data
         function(ctypes.addressof(stream))
-        # What is asked of it then is answered with an error.
+        # Later calls return an error.
         assert next_of(stream)[0] != 0
         assert GET(stream.get_schema)(ctypes.addressof(stream), ctypes.addressof(Schema())) != 0
         assert SAY(stream.get_last_error)(ctypes.addressof(stream)) is None

@@ -39,10 +39,10 @@ def test_accepted(path):
                 shape = declared["shape"]
                 assert (spec.dtype, spec.shape) == (declared["dtype"], shape if shape == str(shape) else tuple(shape))
             for name, file in package.files.items():
-                if file.place == "links":
+                if file.location == "links":
                     assert file.urls
                     continue
-                if file.target and package.files[file.target].place == "links":
+                if file.target and package.files[file.target].location == "links":
                     with pytest.raises(holdall.NotFoundError) as info:
                         package.read(name)
                     assert info.value.code == "links/offline"
@@ -95,7 +95,7 @@ def test_everything_that_is_said():
         assert not p.values["x"].flags.writeable and not words.flags.writeable
         for text in ("everything", "batch", "misc/picture.png"):
             assert text in p._repr_html_()
-        assert p.files["carton.toml"].place == "zip"
+        assert p.files["carton.toml"].location == "zip"
 
 
 def test_a_card_escapes_what_the_package_says(tmp_path):
@@ -167,7 +167,7 @@ def test_closed(xor):
 def test_folder(tmp_path, xor):
     with carton.open(xor) as p, carton.open(XOR) as folder:
         assert folder.hash is None and folder.name == p.name and set(folder.files) < set(p.files)
-        assert folder.files["carton.toml"].place == "disk"
+        assert folder.files["carton.toml"].location == "disk"
         assert np.array_equal(folder.values["x"], p.values["x"])
         with pytest.raises(holdall.UnsupportedError) as info:
             folder.tensors

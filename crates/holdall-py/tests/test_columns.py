@@ -72,7 +72,7 @@ def test_some_members_as_a_table(r):
     assert [x["id"] for x in c] == list(range(20)) and c.head(2)[1] == c[1] and len(c[[1, 5]]) == 2
     assert c["id"].tolist() == c.column("id").tolist() == list(range(20))
     assert list(c[["title"]].columns) == ["title"] == list(r.select("title", "title").columns)
-    assert c.where("stars>=4").records.places.tolist() == [8, 10, 11, 13, 14, 16, 17, 19]
+    assert c.where("stars>=4").records.positions.tolist() == [8, 10, 11, 13, 14, 16, 17, 19]
     assert c.sort("-id")[0]["id"] == 19 and "Columns of 20 records: id uint32" in repr(c)
     assert c[r["id"] < 3].head(100)[2]["title"] == "IMG_2"
     with pytest.raises(IndexError):
@@ -199,7 +199,7 @@ def test_conditions(r):
         ("width in (id, 3)", lambda x: True),
         ("width between stars and 6", lambda x: "stars" in x and x["stars"] <= x["width"] <= 6),
     ]:
-        assert r.where(text).places.tolist() == wanted(holds), text
+        assert r.where(text).positions.tolist() == wanted(holds), text
     for wrong in (
         "title like 'x\\'", "width like 3", "width between 1", "width < title", "width < member(label)", "label < caption",
         "flag < member(flag)", "tags = member(tags)", "at > member(width)", "width = member(nope)", "flag between true and true",

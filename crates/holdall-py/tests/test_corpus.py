@@ -1,4 +1,4 @@
-"""Every file of the corpus: what is read is what its description says, what is refused raises its class."""
+"""Every file of the corpus: accepted files match their descriptions, rejected ones raise their class."""
 
 import hashlib
 import json
@@ -86,7 +86,7 @@ def test_rejected(path):
             report.raise_if_bad()
             for t in f.values():
                 t.to_dense() if t.layout == "dense" or "sparse" in t.layout else list(t.components)
-            # What is left breaks a rule of a view, which other tests of the library hold.
+            # The remaining files break a rule of a view, which other tests of the library cover.
             pytest.skip("refused by a view that Python has not")
     e = info.value
     assert e.code == code

@@ -1,4 +1,4 @@
-"""What is said of a package that is made: refused by name where no package can say it."""
+"""The description of a new package: properties that no package can have are refused by name."""
 
 import numpy as np
 import pytest

@@ -51,7 +51,7 @@ def test_classes():
         of = getattr(holdall, name)
         assert of is getattr(errors, name) and issubclass(of, (holdall.HoldallError, *bases))
         assert all(issubclass(of, base) for base in bases) and name.endswith("Error"), name
-    # A name that is not in a file is no failure of the system, and what is missing on the disk is not a key.
+    # A missing name is not an operating system error, and a missing file is not a KeyError.
     assert not issubclass(holdall.MissingNameError, OSError) and not issubclass(holdall.MissingFileError, KeyError)
 
 

@@ -136,7 +136,7 @@ def test_files_are_read_under_a_new_schema(tmp_path, photos, name):
             assert list(a) == list(b) and a[2] == b[2]
             assert np.array_equal(a.column("stars"), b.column("stars"))
             assert a.texts("text") == b.texts("text")
-            assert list(a.where("kind=0").places) == [0, 2]
+            assert list(a.where("kind=0").positions) == [0, 2]
         else:
             for at in wanted:
                 assert np.array_equal(found[at].numpy(), wanted[at].numpy()), at

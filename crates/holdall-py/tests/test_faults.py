@@ -13,7 +13,7 @@ from holdall.safetensors import SafetensorError, safe_open
 
 
 def broken() -> bytes:
-    """A safetensors file of `a` and `z`, and between them a tensor of a dtype that nobody knows."""
+    """A safetensors file of `a` and `z`, and between them a tensor of an unknown dtype."""
     header = {
         "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
         "bad": {"dtype": "X99", "shape": [4], "data_offsets": [8, 16]},
@@ -78,7 +78,7 @@ def test_what_is_sound_is_taken_out_of_a_damaged_file(tmp_path) -> None:
     assert sorted(holdall.load(target)) == ["a", "z"]
     with pytest.raises(holdall.UsageError):
         holdall.salvage(source, target)
-    # Cut short, it does not open; what is there comes out all the same.
+    # Truncated, it does not open; the complete tensors are recovered.
     source.write_bytes(broken()[:-4])
     report = holdall.salvage(source, target, overwrite=True)
     assert report.tensors == 1 and report.open_error.code == "safetensors/truncated"

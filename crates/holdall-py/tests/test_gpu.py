@@ -1,4 +1,4 @@
-"""Models in buffers of wgpu-py: with a stand-in that records what is written, and, where wgpu-py and an adapter are there,
+"""Models in buffers of wgpu-py: with a stand-in that records all writes, and, where wgpu-py and an adapter are there,
 by reading every byte back."""
 
 import os

@@ -270,7 +270,7 @@ def test_views_rows_and_slices_are_texts_bytes_and_times_too(tmp_path):
                     assert np.asarray(got).dtype == np.asarray(part).dtype, (name, key, k)
                     assert np.asarray(got).shape == np.asarray(part).shape, (name, key, k)
                     assert np.asarray(got).tobytes() == np.asarray(part).tobytes(), (name, key, k)
-            # What is written of them is what they are in the file.
+            # The written tensors equal those in the file.
             holdall.save(tmp_path / f"again-{name}.zt", {key: f[key] for key in wanted})
             again = holdall.load(tmp_path / f"again-{name}.zt")
             assert all(again[key].tobytes() == array.tobytes() and again[key].dtype == array.dtype for key, array in wanted.items())

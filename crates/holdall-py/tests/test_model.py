@@ -275,7 +275,7 @@ def test_a_model_streams(tmp_path, double):
         assert [outputs["y"].tolist() for outputs in answers] == [[1], [2]]
         other.join(20)
         assert came[-1] == [2]
-        # Of two threads that stream, each is told so.
+        # Each of two streaming threads gets an error.
         answers, seen = model.stream(n), []
         next(answers)
         other = threading.Thread(target=lambda: seen.extend(outputs["y"].tolist() for outputs in model.stream(n)))

@@ -1,4 +1,4 @@
-"""The names that people see: no built-in is hidden, ``dir()`` shows what is public and nothing else, keys complete."""
+"""The names that people see: no built-in is hidden, ``dir()`` lists exactly the public names, keys complete."""
 
 import ast
 import builtins

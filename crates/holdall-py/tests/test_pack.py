@@ -199,7 +199,7 @@ def test_pack_refuses(tmp_path, xor):
     with pytest.raises(holdall.UsageError) as info:
         carton.pack(onnx, xor, overwrite=False)
     assert "overwrite=True" in info.value.hint
-    # A test that does not fit the description is packed, and told of.
+    # A self-test that does not match the description is packed, with a warning.
     report = carton.pack(onnx, out, self_tests=[{"inputs": {"x": np.zeros((1, 3), np.float32)}}])
     assert [w.code for w in report.warnings] == ["carton/self-test"]
 
@@ -294,7 +294,7 @@ def test_addresses_and_links(tmp_path, served, zt, arrays):
     assert info.value.code == "http/private-host" and 'allow=["private-hosts"]' in info.value.hint and not asked
     with carton.open(f"{base}/s.carton", **web) as p:
         file = p.files["model/a.zt"]
-        assert file.place == "links" and file.urls == (f"{base}/{file.sha256}",)
+        assert file.location == "links" and file.urls == (f"{base}/{file.sha256}",)
         assert "only linked to" in p._repr_html_()
     with carton.open(folder / "s.carton", offline=True, **web) as p:
         with pytest.raises(holdall.NotFoundError) as info:

@@ -1,4 +1,4 @@
-"""Open files and what is of them go to other processes by their path."""
+"""Open files, tensors and records are pickled by the path of their file."""
 
 import copy
 import multiprocessing

@@ -1,4 +1,4 @@
-"""What unpickling would do, told without doing it."""
+"""Reports of what unpickling would do, without unpickling."""
 
 from __future__ import annotations
 

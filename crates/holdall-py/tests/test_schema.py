@@ -124,18 +124,18 @@ def test_records_are_found_by_conditions_and_by_chance(built):
         found = r.where("id>=10", "id<20")
         assert len(found) == 10 and [x["id"] for x in found] == list(range(10, 20))
         assert found[0] == r[10] and found[-1]["id"] == 19 and len(found[2:4]) == 2
-        assert found.places.tolist() == found.column("id").tolist() == found.values("id") == list(range(10, 20))
+        assert found.positions.tolist() == found.column("id").tolist() == found.values("id") == list(range(10, 20))
         assert "10 records of 100" in repr(found)
         assert [x["id"] for x in r[10:40:3].where("id<20")] == [10, 13, 16, 19]
         assert [x["id"] for x in r[::-1].where("id<3")] == [2, 1, 0]
         assert len(r.where("name=n7")) == 1 and len(r.where("!name")) == 0 and len(r.where()) == 100
         some = r.sample(5, seed=3)
-        assert len(some) == 5 and some.places.tolist() == r.sample(5, seed=3).places.tolist()
-        assert some.places.tolist() == sorted(set(some.places.tolist())) != r.sample(5, seed=4).places.tolist()
+        assert len(some) == 5 and some.positions.tolist() == r.sample(5, seed=3).positions.tolist()
+        assert some.positions.tolist() == sorted(set(some.positions.tolist())) != r.sample(5, seed=4).positions.tolist()
         assert len(r.sample(1000)) == 100 and len(r[::2].sample(10)) == 10
-        assert all(at % 2 == 0 for at in r[::2].sample(10).places.tolist())
+        assert all(at % 2 == 0 for at in r[::2].sample(10).positions.tolist())
         chosen = found.sample(3, seed=1)
-        assert len(chosen) == 3 and set(chosen.places.tolist()) <= set(range(10, 20))
+        assert len(chosen) == 3 and set(chosen.positions.tolist()) <= set(range(10, 20))
         wrongs = [("id=x", "records/condition"), ("", "records/condition"), ("nope=1", "schema/unknown-path")]
         for wrong, code in wrongs:
             with pytest.raises(holdall.HoldallError) as info:
@@ -150,7 +150,7 @@ def test_records_are_found_by_conditions_and_by_chance(built):
 def test_records_are_sorted_counted_and_grouped(built):
     with holdall.open(built) as f:
         r = f["records"].records()
-        assert r.sort("-id").places.tolist() == list(range(99, -1, -1))
+        assert r.sort("-id").positions.tolist() == list(range(99, -1, -1))
         found = r.where("id in (3, 5) or name contains n4")
         assert found.sort("-id").values("id")[-3:] == [5, 4, 3] and len(found) == 2 + 11
         assert found.where("id<10").values("id") == [3, 4, 5]

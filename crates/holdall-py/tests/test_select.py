@@ -1,4 +1,4 @@
-"""Some of what is there: tensors by pattern, records by place, and as another type."""
+"""Selections: tensors by pattern, records by position, and as another type."""
 
 import numpy as np
 import pytest
@@ -169,6 +169,6 @@ def test_what_is_masked_is_not_chosen(tmp_path):
         assert isinstance(column, np.ma.MaskedArray)
         for mask, condition in ((column > -5, "a > -5"), (column <= 1, "a <= 1"), (column == 0, "a = 0")):
             places = [at for at, row in enumerate(rows) if "a" in row and (row["a"] in list(column[mask].compressed()))]
-            assert list(r[mask].places) == places
+            assert list(r[mask].positions) == places
             assert len(r[mask]) == len(r.where(condition))
-        assert list(r[np.ma.masked_array([0, 1, 2], [False, True, False])].places) == [0, 2]
+        assert list(r[np.ma.masked_array([0, 1, 2], [False, True, False])].positions) == [0, 2]

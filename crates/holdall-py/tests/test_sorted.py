@@ -63,14 +63,14 @@ def rank(value, name):
 def test_sort(records, name):
     for some in (records, records[250:20:-3], records[[5, 3, 3, 200]], records.where("b=true"), records[:0]):
         values = some.values(name)
-        places = list(some._range) if isinstance(some, holdall.Records) else some.places.tolist()
+        places = list(some._range) if isinstance(some, holdall.Records) else some.positions.tolist()
         up = sorted(range(len(values)), key=lambda at: rank(values[at], name))
-        assert some.sort(name).places.tolist() == [places[at] for at in up]
+        assert some.sort(name).positions.tolist() == [places[at] for at in up]
         # Descending, equal ones keep their order, and NaN and absent ones are last.
         down = [list(g) for _, g in itertools.groupby(up, key=lambda at: rank(values[at], name))]
         last = [g for g in down if rank(values[g[0]], name)[0]]
         down = [g for g in down if not rank(values[g[0]], name)[0]][::-1] + last
-        assert some.sort(f"-{name}").places.tolist() == [places[at] for at in itertools.chain(*down)]
+        assert some.sort(f"-{name}").positions.tolist() == [places[at] for at in itertools.chain(*down)]
 
 
 @pytest.mark.parametrize("names", [(name,) for name in KIND["TypeDef:Struct"]] + [("e", "o"), ("s", "b", "i")])

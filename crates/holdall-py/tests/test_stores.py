@@ -82,7 +82,7 @@ def test_a_file_goes_to_a_store_and_comes_from_there(store: Any) -> None:
         with pickle.loads(pickle.dumps(file)) as again:
             np.testing.assert_array_equal(again["w"].numpy(), array)
     assert all(store.signed)
-    # What does not end well is not written, nor what is there already.
+    # A failed write leaves no object, and does not replace an existing one.
     with pytest.raises(ZeroDivisionError), holdall.staged("s3://bucket/x.zt", **options(store)) as path:
         holdall.save(path, {"w": array})
         raise ZeroDivisionError

@@ -1,4 +1,4 @@
-"""Stubs and docstrings: what is said is what there is."""
+"""Stubs and docstrings match the code."""
 
 import inspect
 import pathlib

@@ -12,12 +12,12 @@ const RUNS: usize = 8;
 /// Largest gap in bytes between two ranges that count as sequential.
 const GAP: u64 = 16 << 10;
 
-/// Length of the first read-ahead in bytes. Each further one is four times as long, up to [`MOST`] or the source's
+/// Length of the first read-ahead in bytes. Each further one is four times as long, up to [`MAX_READ_AHEAD`] or the source's
 /// preferred length of a read.
 const FIRST: u64 = 32 << 10;
 
 /// Largest number of bytes that are kept for each sequential reader.
-const MOST: u64 = 4 << 20;
+const MAX_READ_AHEAD: u64 = 4 << 20;
 
 /// Number of bytes to keep of ranges that were read together; more if a single group was larger.
 const TOGETHER: usize = 32 << 20;
@@ -129,7 +129,7 @@ impl Ahead {
             }
             kept => kept?,
         };
-        let next = (next.max(FIRST / 4) * 4).min(MOST).min(piece.max(FIRST));
+        let next = (next.max(FIRST / 4) * 4).min(MAX_READ_AHEAD).min(piece.max(FIRST));
         // A long range is not kept, because the next request starts after it.
         let kept_here = if whole.end == range.end { Bytes::new() } else { kept.clone() };
         let run = Run { start: whole.start, kept: kept_here, asked: range.end, next };

@@ -111,7 +111,7 @@ impl Append {
                 }
                 continue;
             };
-            let dataset = build.dataset_of(&name, &kind.json)?;
+            let dataset = build.dataset_with_kind(&name, &kind.json)?;
             let dataset = dataset.with_kind_text(kind.normal_text());
             let mut dataset = dataset.with_vocabulary(kind.vocabulary.clone());
             // The new file gets new digests, so the old bytes are verified first.

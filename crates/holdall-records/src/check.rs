@@ -36,13 +36,13 @@ pub struct CheckReport {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The place of the finding.
-    pub at: FindingLocation,
+    /// The location of the finding.
+    pub location: FindingLocation,
     /// The error.
     pub error: Error,
 }
 
-/// The place of a finding.
+/// The location of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FindingLocation {
@@ -55,7 +55,7 @@ pub enum FindingLocation {
 }
 
 /// Number of findings to keep; all are counted.
-const MOST: usize = 1000;
+const MAX_FINDINGS: usize = 1000;
 
 impl CheckReport {
     /// Returns `true` if there are no findings.
@@ -64,10 +64,10 @@ impl CheckReport {
     }
 
     /// Adds a finding.
-    pub fn add(&mut self, at: FindingLocation, error: Error) {
+    pub fn add(&mut self, location: FindingLocation, error: Error) {
         self.found += 1;
-        if self.findings.len() < MOST {
-            self.findings.push(Finding { at, error });
+        if self.findings.len() < MAX_FINDINGS {
+            self.findings.push(Finding { location, error });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Chooses a tensor of a file by its path, or the only suitable one if no path is given.
 
 use super::rules::WHICH_DATASET;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Layout, Result};
 use holdall_io::{File, Tensor};
 
@@ -40,7 +40,7 @@ fn only(
             let more = all.take(6);
             let names = [first, second].into_iter().chain(more);
             let names: Vec<String> =
-                names.map(|tensor| format!("`{}`", tensor.name().shown())).collect();
+                names.map(|tensor| format!("`{}`", tensor.name().escaped())).collect();
             let e = WHICH_DATASET.broken(format!("the file has more than one {what}"));
             e.with_hint(format!("name one of them: {}", names.join(", ")))
         }

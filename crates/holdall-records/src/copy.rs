@@ -103,7 +103,7 @@ fn slice(bytes: &[u8], at: u64, stride: usize) -> &[u8] {
     bytes.get((at as usize).wrapping_mul(stride)..).unwrap_or_default()
 }
 
-/// Copies the runs of each record to their places, `first` records after the start.
+/// Copies the runs of each record to their positions, `first` records after the start.
 fn copy<'r>(records: impl Iterator<Item = &'r [u8]>, first: usize, runs: &mut [RecordBytes<'_>]) {
     for (at, record) in (first..).zip(records) {
         for RecordBytes { range, out } in runs.iter_mut() {

@@ -2,7 +2,7 @@
 
 use super::FromRecord;
 use super::rules::DERIVE;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result};
 use holdall_schema::record::rules::{BOOL_BYTE, LENGTH};
 use holdall_schema::{IndexWidth, Kind, Len, Scalar, Schema, TensorDType, TypeId};
@@ -147,7 +147,7 @@ impl TypePath<'_> {
 #[cold]
 pub(super) fn wrong(path: &str, message: impl AsRef<str>) -> Error {
     let path = if path.is_empty() { "the record" } else { path };
-    DERIVE.broken(format!("`{}`: {}", path.shown(), message.as_ref()))
+    DERIVE.broken(format!("`{}`: {}", path.escaped(), message.as_ref()))
 }
 
 /// Reads the value of type `T` that starts at byte `offset`.

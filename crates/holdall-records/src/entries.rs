@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// The heap that the records refer to.
 pub(super) struct From<'f> {
-    /// Its length in bytes.
+    /// The length of the entry in bytes.
     pub(super) len: u64,
     /// Returns a range of it; the range must be in bounds.
     pub(super) get: &'f (dyn Fn(Range<u64>) -> Result<Cow<'f, [u8]>> + 'f),

@@ -2,7 +2,7 @@
 
 use super::rows::{Fields, Row, Rows, column, infer_rows, unnamed};
 use super::rules::{NO_RECORDS, TABLE};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Remedy, Result};
 use holdall_io::select::nearest;
 use holdall_json::parse;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Infers the schema of a record from rows: from the first `most` rows, or all. For Parquet and Arrow files the schema
+/// Infers the schema of a record from rows: from the first `max_records` rows, or all. For Parquet and Arrow files the schema
 /// follows from the columns, and `options` have no effect.
 ///
 /// # Errors
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// rules if the schema exceeds `limits`.
 pub fn infer(
     mut rows: Rows,
-    most: Option<u64>,
+    max_records: Option<u64>,
     options: &InferOptions,
     limits: &SchemaLimits,
 ) -> Result<Value> {
@@ -31,7 +31,7 @@ pub fn infer(
         return Ok(kind);
     }
     let mut seen = Inference::new(options, rows.depth());
-    let mut left = most.unwrap_or(u64::MAX);
+    let mut left = max_records.unwrap_or(u64::MAX);
     let names = rows.names().unwrap_or_default().to_vec();
     let paths: Vec<Path> = names.iter().map(|name| column(name)).collect();
     let root = Branch::new(&names, &paths).map_err(|e| rows.at_line(e, 1))?;
@@ -54,7 +54,7 @@ pub fn infer(
     }
     seen.columns(&paths);
     let own = |e: holdall_core::Error| e.in_source(rows.name());
-    if left == most.unwrap_or(u64::MAX) {
+    if left == max_records.unwrap_or(u64::MAX) {
         return Err(own(
             NO_RECORDS.broken("no records found; a schema is inferred from at least one")
         ));
@@ -94,11 +94,11 @@ impl Branch {
                 return Err(unnamed(at));
             }
             let added = root.add(&path.0, at);
-            added.map_err(|what| TABLE.broken(format!("column `{}`: {what}", name.shown())))?;
+            added.map_err(|what| TABLE.broken(format!("column `{}`: {what}", name.escaped())))?;
         }
         match root.gap() {
             Some(column) => {
-                let name = names.get(column).map_or("", String::as_str).shown();
+                let name = names.get(column).map_or("", String::as_str).escaped();
                 let message =
                     format!("column `{name}`: an earlier element of the array has no column");
                 Err(TABLE.broken(message))
@@ -206,7 +206,7 @@ impl Cells<'_> {
                         None if is_text => out.push_str("\"\""),
                         None => {
                             let name = below.column().and_then(|column| self.names.get(column));
-                            let name = name.map_or("", String::as_str).shown();
+                            let name = name.map_or("", String::as_str).escaped();
                             let message = format!(
                                 "column `{name}` is empty, but other columns of the same array are not"
                             );

@@ -71,7 +71,9 @@ pub use copy::RecordBytes;
 pub use each::Iter;
 pub use holdall_schema::{Accessor, ReadScalar, Typed, Values};
 pub use infer::infer;
-pub use migrate::{Conversion, Migration, MigrationPlan, MigrationReport, PlanStep, TensorPart};
+pub use migrate::{
+    Conversion, ConverterInput, Migration, MigrationPlan, MigrationReport, PlanStep,
+};
 pub use outline::{RecordLayout, SchemaLayout, layout};
 pub use query::{Columns, Condition, Export, Group, Groups, Query, RecordSorter, Sample};
 pub use ragged::Ragged;

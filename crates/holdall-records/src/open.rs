@@ -7,7 +7,7 @@ use holdall_core::layout::records::{Dataset, kind, limits_of};
 use holdall_core::{Result, Role};
 use holdall_io::{Check, Tensor};
 use holdall_json::parse;
-use holdall_schema::{Schema, SchemaLimits, normal};
+use holdall_schema::{Schema, SchemaLimits, normalize};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -40,5 +40,5 @@ pub(super) fn records(tensor: &Tensor) -> Result<Records> {
 
 /// Returns the normalized JSON of a tensor's kind.
 pub(super) fn schema_of(tensor: &Tensor, limits: &SchemaLimits) -> Result<Value> {
-    parse(kind(tensor.info())?.as_bytes(), limits.depth).and_then(normal)
+    parse(kind(tensor.info())?.as_bytes(), limits.depth).and_then(normalize)
 }

@@ -26,7 +26,7 @@ pub struct SchemaLayout {
 pub struct RecordLayout {
     /// A short description of its type.
     pub kind: String,
-    /// Its size and alignment, in bytes.
+    /// The size and alignment of a record, in bytes.
     pub extent: Extent,
     /// The alignment of its heap in bytes, if it has entries.
     pub heap_align: Option<u32>,
@@ -39,17 +39,17 @@ pub struct RecordLayout {
 /// # Errors
 /// Returns `schema/unknown-path`, `schema/unknown-symbol`, `schema/too-large`; an error of the `schema/…` rules.
 pub fn layout(
-    what: &SchemaOrFile,
+    source: &SchemaOrFile,
     only: Option<&Path>,
     symbols: &Symbols,
     limits: &SchemaLimits,
 ) -> Result<SchemaLayout> {
     let mut outline = Outline::new(symbols, limits, only);
-    let found = match what {
+    let found = match source {
         SchemaOrFile::Schema(schema) => add_schema(schema, &mut outline, symbols),
         SchemaOrFile::File(file) => add_file(file, &mut outline, symbols),
     };
-    let own = |e: holdall_core::Error| e.in_source(what.name());
+    let own = |e: holdall_core::Error| e.in_source(source.name());
     let (record, symbols) = found.map_err(own)?;
     let rows = outline.into_rows();
     if let (true, Some(only)) = (rows.is_empty(), only) {

@@ -59,7 +59,7 @@ holdall_core::error::rules! {
         hint "get the file again, or check it with the program that wrote it";
     /// A Parquet or Arrow file that needs too much memory.
     pub COLUMNS_LIMIT: Limit "input/columns-limit"
-        "The part of a Parquet or Arrow file that must be in memory at once takes at most `Limits::decoded_len` bytes, or `Limits::expansion` times what is stored."
+        "The part of a Parquet or Arrow file that must be in memory at once takes at most `Limits::decoded_len` bytes, or `Limits::expansion` times its stored length."
         hint "write the file with smaller row groups or batches"
         remedies [RaiseLimit { limit: "decoded_len", at_least: None }];
     /// A Parquet or Arrow file with a feature that is not supported.

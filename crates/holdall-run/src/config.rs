@@ -10,7 +10,7 @@
 use crate::process::program::Program;
 use crate::rules::CONFIG;
 use crate::runners::Runners;
-use holdall::error::Shown as _;
+use holdall::error::Escape as _;
 use holdall::{Error, Result};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -30,7 +30,7 @@ impl Config {
     /// Reads the user's configuration file. Without such a file, returns an empty configuration.
     ///
     /// # Errors
-    /// As for [`Config::read`]; `run/io` if `HOLDALL_CONFIG` names a file that does not exist.
+    /// Returns the same errors as for [`Config::read`]; `run/io` if `HOLDALL_CONFIG` names a file that does not exist.
     pub fn load() -> Result<Config> {
         let folder = || {
             let own = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
@@ -49,7 +49,7 @@ impl Config {
     /// Reads a configuration file. Unknown tables and keys are ignored.
     ///
     /// # Errors
-    /// `run/config` if the file is invalid, `run/io` if it cannot be read.
+    /// Returns `run/config` if the file is invalid, `run/io` if it cannot be read.
     pub fn read(path: impl AsRef<Path>) -> Result<Config> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path)
@@ -69,7 +69,7 @@ impl Config {
         };
         let runner = |(name, table): (&String, &Value)| {
             let wrong = |what: &str| -> Error {
-                CONFIG.broken(format!("`[runners.{}]`: {what}", name.shown()))
+                CONFIG.broken(format!("`[runners.{}]`: {what}", name.escaped()))
             };
             let command = table.get("command").ok_or_else(|| wrong("`command` is missing"))?;
             let texts = command.as_array().and_then(|all| {

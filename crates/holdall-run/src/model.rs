@@ -8,7 +8,7 @@ use crate::runner_settings::Span;
 use crate::settings::Settings;
 use holdall::carton::signature::{self, CallChecker};
 use holdall::carton::{Description, OptionValue, Package, TensorValue, ValueSpec};
-use holdall::error::{CANCELLED, Shown as _, list};
+use holdall::error::{CANCELLED, Escape as _, list};
 use holdall::{Error, Result};
 use semver::VersionReq;
 use std::path::Path;
@@ -30,7 +30,7 @@ impl Model {
     /// are no longer needed.
     ///
     /// # Errors
-    /// As for [`Model::load_folder`], and the errors of the package's files.
+    /// Returns the same errors as for [`Model::load_folder`], and the errors of the package's files.
     pub fn load(package: &Package, settings: &Settings) -> Result<Model> {
         // Checked before unpacking, which may take long.
         Prepared::new(package.description(), settings)?;
@@ -49,7 +49,7 @@ impl Model {
     /// Loads the model in a folder. The caller must have verified its files.
     ///
     /// # Errors
-    /// `run/…`, `runner/…`, and the errors of the runner.
+    /// Returns `run/…`, `runner/…`, and the errors of the runner.
     pub fn load_folder(
         description: Description,
         folder: &Path,
@@ -92,7 +92,7 @@ impl Model {
     /// Names values after the declared inputs, in their order.
     ///
     /// # Errors
-    /// `signature/position` if there are more values than declared inputs.
+    /// Returns `signature/position` if there are more values than declared inputs.
     pub fn in_order(&self, values: Vec<TensorValue>) -> Result<NamedValues> {
         signature::assign_names(&self.description.inputs, values)
     }
@@ -101,7 +101,7 @@ impl Model {
     /// call.
     ///
     /// # Errors
-    /// As for [`Model::run_streaming`].
+    /// Returns the same errors as for [`Model::run_streaming`].
     pub fn run(&mut self, inputs: NamedValues) -> Result<NamedValues> {
         let mut last = None;
         self.call(inputs, Span::Whole, &mut |outputs| {
@@ -115,7 +115,7 @@ impl Model {
     /// streams them.
     ///
     /// # Errors
-    /// `run/nothing` if the model returns no outputs; `signature/…` if inputs or outputs do not fit the description;
+    /// Returns `run/nothing` if the model returns no outputs; `signature/…` if inputs or outputs do not fit the description;
     /// errors of the model, of its runner and of `each`. After a failure of the runner itself, the model must be loaded
     /// again.
     pub fn run_streaming(&mut self, inputs: NamedValues, each: OutputSink<'_>) -> Result<()> {
@@ -131,7 +131,7 @@ impl Model {
     /// long.
     ///
     /// # Errors
-    /// `signature/…` if the inputs do not fit.
+    /// Returns `signature/…` if the inputs do not fit.
     pub fn check_inputs(description: &Description, inputs: &NamedValues) -> Result<()> {
         bound(description, inputs).map(|_| ())
     }
@@ -235,7 +235,7 @@ impl<'a> Prepared<'a> {
         let platforms = &description.required_platforms;
         let here = platform();
         if !platforms.is_empty() && !platforms.contains(&here) {
-            let wanted = list(platforms.iter().map(|p| p.shown()));
+            let wanted = list(platforms.iter().map(|p| p.escaped()));
             return Err(
                 PLATFORM.broken(format!("this machine is {here}, the package requires {wanted}"))
             );
@@ -243,7 +243,7 @@ impl<'a> Prepared<'a> {
         let text = &description.runner.framework_version;
         let requirement = VersionReq::parse(text).map_err(|e| {
             REQUIREMENT
-                .broken(format!("`{}` is not a version requirement", text.shown()))
+                .broken(format!("`{}` is not a version requirement", text.escaped()))
                 .because(e)
         })?;
         runner.satisfies(&requirement).map_err(|has| version(runner.name(), &requirement, &has))?;
@@ -258,7 +258,7 @@ impl<'a> Prepared<'a> {
         let unknown = options.iter().filter(|(name, _)| is_unknown(name));
         let warnings = unknown
             .map(|(name, _)| {
-                let (name, known) = (name.shown(), taken.unwrap_or_default().join(", "));
+                let (name, known) = (name.escaped(), taken.unwrap_or_default().join(", "));
                 let runner = runner.name();
                 match known.is_empty() {
                     true => format!("the runner `{runner}` takes no options, `{name}` is ignored"),

@@ -31,13 +31,13 @@ pub trait Runner: Send + Sync {
     /// started returns `Ok`, and checks [`Load::requirement`] in `load`.
     ///
     /// # Errors
-    /// The versions that the runner has, for an error message.
+    /// Returns the versions that the runner has, for an error message.
     fn satisfies(&self, requirement: &VersionReq) -> Result<(), String>;
 
     /// Loads a model.
     ///
     /// # Errors
-    /// An error of the model or of the runner.
+    /// Returns an error of the model or of the runner.
     fn load(&self, load: &Load<'_>) -> Result<Box<dyn Loaded>>;
 }
 
@@ -72,13 +72,13 @@ pub trait Loaded: Send {
     /// if it streams them. The outputs need not fit the description.
     ///
     /// # Errors
-    /// An error of the model, of the runner or of `each`.
+    /// Returns an error of the model, of the runner or of `each`.
     fn run(&mut self, inputs: &NamedValues, each: OutputSink<'_>) -> Result<()>;
 
     /// Like `run`, except that the time limit applies to the whole call rather than to each item.
     ///
     /// # Errors
-    /// As for `run`.
+    /// Returns the same errors as for `run`.
     fn run_whole(&mut self, inputs: &NamedValues, each: OutputSink<'_>) -> Result<()> {
         self.run(inputs, each)
     }

@@ -3,7 +3,7 @@
 use crate::rules::NO_RUNNER;
 use crate::runner::Runner;
 use holdall::Error;
-use holdall::error::Shown as _;
+use holdall::error::Escape as _;
 use std::sync::Arc;
 
 /// The runners that may be used.
@@ -33,12 +33,12 @@ impl Runners {
     /// Returns the runner with this name.
     ///
     /// # Errors
-    /// [`NO_RUNNER`] if no runner is found.
+    /// Returns [`NO_RUNNER`] if no runner is found.
     pub fn find(&self, name: &str) -> Result<&dyn Runner, Error> {
         self.0.iter().map(|r| &**r).find(|r| r.name() == name).ok_or_else(|| {
             let names = self.names().join(", ");
             NO_RUNNER
-                .broken(format!("the package requires the runner `{}`", name.shown()))
+                .broken(format!("the package requires the runner `{}`", name.escaped()))
                 .with_hint(format!("available runners: {names}"))
         })
     }

@@ -100,7 +100,7 @@ impl ToleranceOverride {
 /// `each` is called after every test.
 ///
 /// # Errors
-/// None: errors are in the tests' reports. After a failure of the runner itself, all further tests fail because the
+/// Returns no error: errors are in the tests' reports. After a failure of the runner itself, all further tests fail because the
 /// runner has ended.
 pub fn self_tests(
     model: &mut Model,

@@ -49,7 +49,7 @@ impl Settings {
     }
 
     /// Passes a variable of this process to a runner's, with its value at the time the model is loaded.
-    pub fn with_own_variable(mut self, name: impl Into<OsString>) -> Settings {
+    pub fn with_inherited_variable(mut self, name: impl Into<OsString>) -> Settings {
         self.runner.environment.push((name.into(), None));
         self
     }

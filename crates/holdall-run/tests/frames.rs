@@ -135,7 +135,7 @@ fn many_small_values_do_not_make_a_long_frame() {
 }
 
 #[test]
-fn values_that_do_not_fit_are_told() {
+fn mismatched_values_are_errors() {
     let number = |shape: Json, at: u64, len: u64| json!({ "name": "x", "dtype": "int16", "shape": shape, "at": at, "len": len });
     for row in [
         json!(1),

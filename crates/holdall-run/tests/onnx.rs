@@ -17,7 +17,7 @@ fn load(name: &str, d: Description) -> Result<Model> {
 }
 
 #[test]
-fn models_give_what_the_reference_gives() {
+fn models_return_the_reference_outputs() {
     for name in ["xor", "tokens"] {
         let (inputs, outputs) = expected(name);
         let d = declared(&inputs, &outputs);
@@ -61,7 +61,7 @@ fn code(name: &str, d: Description) -> (&'static str, String) {
 }
 
 #[test]
-fn what_cannot_be_loaded_is_told() {
+fn models_that_cannot_be_loaded_are_errors() {
     let plain = || description("onnx", &[], &[]);
     let (rule, says) = code("unsupported", plain());
     assert_eq!(rule, "onnx/operator");
@@ -117,7 +117,7 @@ fn what_cannot_be_loaded_is_told() {
 }
 
 #[test]
-fn what_cannot_be_run_is_told() {
+fn models_that_cannot_be_run_are_errors() {
     let (inputs, outputs) = expected("tokens");
     let mut model = load("tokens", declared(&inputs, &outputs)).unwrap();
     let with = |ids: TensorValue| {
@@ -167,7 +167,7 @@ fn what_cannot_be_run_is_told() {
 
 /// A declared type that differs from the graph's is an error; values are not converted.
 #[test]
-fn types_that_are_not_the_graphs_are_told() {
+fn declared_types_must_match_the_graph() {
     let mut d = description("onnx", &[("x", "n 2")], &[("p", "n 2")]);
     d.outputs[0].ty = ValueType::Int64;
     let mut model = load("xor", d).unwrap();

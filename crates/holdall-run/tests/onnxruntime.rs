@@ -33,7 +33,7 @@ fn load(engine: &OnnxRuntime, name: &str, d: Description) -> Result<Model> {
 }
 
 #[test]
-fn models_give_what_the_reference_gives() {
+fn models_return_the_reference_outputs() {
     let Some(engine) = engine() else { return };
     for name in ["xor", "tokens", "double"] {
         let (inputs, outputs) = expected(name);
@@ -104,7 +104,7 @@ fn texts_go_in_and_out() {
 }
 
 #[test]
-fn what_cannot_be_loaded_is_told() {
+fn models_that_cannot_be_loaded_are_errors() {
     let Some(engine) = engine() else { return };
     let code = |name: &str, d| {
         let e = load(&engine, name, d).map(|_| ()).unwrap_err();

@@ -113,7 +113,7 @@ fn a_program_runs_models() {
 }
 
 #[test]
-fn what_a_program_says_of_itself_counts() {
+fn the_name_and_version_come_from_the_program() {
     if !can_run() {
         return;
     }
@@ -157,7 +157,7 @@ fn what_a_program_says_of_itself_counts() {
 }
 
 #[test]
-fn what_is_no_runner_is_told() {
+fn programs_that_are_not_runners_are_errors() {
     if !can_run() {
         return;
     }

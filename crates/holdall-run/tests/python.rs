@@ -148,7 +148,7 @@ def load():
 }
 
 #[test]
-fn what_is_printed_is_log_and_never_on_the_wire() {
+fn printed_text_goes_to_the_log() {
     if !can_run() {
         return;
     }
@@ -240,7 +240,7 @@ fn error_of(code: &str, settings: &Settings) -> Error {
 }
 
 #[test]
-fn every_end_of_a_model_is_told() {
+fn every_exit_of_a_model_is_reported() {
     if !can_run() {
         return;
     }
@@ -404,7 +404,7 @@ def other():
 }
 
 #[test]
-fn entry_points_and_interpreters_that_are_not_there_are_told() {
+fn missing_entry_points_and_interpreters_are_errors() {
     if !can_run() {
         return;
     }
@@ -511,7 +511,7 @@ fn a_model_has_a_chosen_environment() {
     assert!(usual.iter().any(|v| v.starts_with("PATH=")), "{usual:?}");
     assert!(!usual.iter().any(|v| v.starts_with("CARGO")), "{usual:?}");
     let more = settings()
-        .with_own_variable("CARGO_MANIFEST_DIR")
+        .with_inherited_variable("CARGO_MANIFEST_DIR")
         .with_variable("AWS_PROFILE", "a = b")
         .with_variable("PATH_OF_MINE", "");
     let more = names(&more);
@@ -521,7 +521,7 @@ fn a_model_has_a_chosen_environment() {
     }
     assert_eq!(more.len(), usual.len() + 3);
     for wrong in [
-        settings().with_own_variable("HOLDALL_NOT_SET"),
+        settings().with_inherited_variable("HOLDALL_NOT_SET"),
         settings().with_variable("A=B", "x"),
         settings().with_variable("", "x"),
     ] {

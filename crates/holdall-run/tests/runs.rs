@@ -10,7 +10,7 @@ use models::{description, value};
 use semver::VersionReq;
 
 #[test]
-fn noop_gives_back_what_it_is_given() {
+fn noop_returns_its_inputs() {
     let mut d = description("noop", &[("x", "n 2"), ("y", "n")], &[("a", "n 2"), ("y", "*")]);
     let folder = tempfile::tempdir().unwrap();
     let mut model = Model::load_folder(d.clone(), folder.path(), &Settings::default()).unwrap();
@@ -33,7 +33,7 @@ fn noop_gives_back_what_it_is_given() {
 }
 
 #[test]
-fn what_a_package_requires_is_held_before_anything_runs() {
+fn requirements_are_checked_before_running() {
     let folder = tempfile::tempdir().unwrap();
     let load = |change: &dyn Fn(&mut holdall::carton::Description)| {
         let mut d = description("noop", &[], &[]);
@@ -56,7 +56,7 @@ fn what_a_package_requires_is_held_before_anything_runs() {
 }
 
 #[test]
-fn options_nobody_knows_are_warned_of() {
+fn unknown_options_give_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let mut d = description("noop", &[], &[]);
     d.runner.options = vec![("threads".to_owned(), OptionValue::Integer(3))];
@@ -155,7 +155,7 @@ fn outputs_are_held_against_the_description() {
 }
 
 #[test]
-fn streams_are_handed_on_one_by_one() {
+fn streamed_items_are_returned_one_by_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut d = description("fixed", &[("x", "n")], &[("a", "k")]);
     d.runner.framework_version = "*".to_owned();

@@ -1,8 +1,8 @@
 //! A schema with its JSON and its source, and the schemas of records inside it.
 
 use crate::code::{Lang, code};
-use crate::error::{Error, Result, Shown as _};
-use crate::forms::normal;
+use crate::error::{Error, Escape as _, Result};
+use crate::forms::normalize;
 use crate::limits::SchemaLimits;
 use crate::order::OrderedJson;
 use crate::path::{Path, Segment};
@@ -33,12 +33,12 @@ pub struct Document {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Reading {
-    /// As the schema of a record if its root has a kind that a record can have, otherwise as that of a file.
+    /// The schema of a record if its root has a kind that a record can have, otherwise that of a file.
     #[default]
     ByContent,
-    /// As that of one record.
+    /// The schema of one record.
     Record,
-    /// As that of the tensors of a file.
+    /// The schema of the tensors of a file.
     File,
 }
 
@@ -71,7 +71,7 @@ impl Document {
     ) -> Result<Document> {
         let name = name.into();
         let text = json.to_string();
-        let json = normal(json).map_err(|e| e.in_source(&name))?;
+        let json = normalize(json).map_err(|e| e.in_source(&name))?;
         let schema = compile(&json, reading, limits).map_err(|e| e.in_source(&name))?;
         Ok(Document { name, text, json, schema, vocabulary: Vocabulary::default() })
     }
@@ -173,13 +173,13 @@ impl Document {
         let path = name.parse().unwrap_or_else(|_| Path(vec![Segment::Name(name.into())]));
         let root = self.root().map_err(own)?;
         let Some(at) = self.schema.follow(root, &path) else {
-            let e = UNKNOWN_PATH.broken(format!("the schema has no `{}`", name.shown()));
+            let e = UNKNOWN_PATH.broken(format!("the schema has no `{}`", name.escaped()));
             return Err(own(e));
         };
         match self.schema.node(at) {
             Node::Flat { .. } | Node::Dataset { .. } | Node::Blob { .. } => Ok(at),
             _ => {
-                let message = format!("`{}` is not a tensor", name.shown());
+                let message = format!("`{}` is not a tensor", name.escaped());
                 Err(own(UNKNOWN_PATH.broken(message)))
             }
         }
@@ -254,14 +254,14 @@ impl Document {
 
     fn only_dataset(&self) -> Result<(String, String)> {
         self.root()?;
-        let found: Vec<(Path, &str)> = self.datasets().take(MOST_NAMED).collect();
+        let found: Vec<(Path, &str)> = self.datasets().take(MAX_NAMED).collect();
         match &found[..] {
             [(path, pointer)] => Ok((path.to_string(), (*pointer).to_owned())),
             [] => Err(WHICH_DATASET.broken("the schema has no dataset of records")),
             several => {
                 let names: Vec<String> = several
                     .iter()
-                    .map(|(path, _)| format!("`{}`", path.to_string().shown()))
+                    .map(|(path, _)| format!("`{}`", path.to_string().escaped()))
                     .collect();
                 let e = WHICH_DATASET.broken("the schema has more than one dataset of records");
                 Err(e.with_hint(format!("name one of them: {}", names.join(", "))))
@@ -340,7 +340,7 @@ pub(crate) fn note_refs(part: &Value, names: &mut Vec<String>) {
 }
 
 /// Largest number of datasets to list in an error about an ambiguous dataset.
-const MOST_NAMED: usize = 9;
+const MAX_NAMED: usize = 9;
 
 impl Schema {
     /// Returns the node at a path from another node, or `None` if there is no such node.

@@ -1,6 +1,6 @@
 //! Sizes, alignments and strides (sections 3 and 4).
 
-use crate::error::{Error, Result, Shown as _, list};
+use crate::error::{Error, Escape as _, Result, list};
 use crate::kinds::{Align, Dim, Kind, Len, Struct, TensorType, Type, TypeId, Union};
 use crate::rules::{SIZE_OVERFLOW, TENSOR, ZERO_SIZE};
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ pub(crate) fn sized(
     })
 }
 
-/// What a type needs to know about the types that it consists of.
+/// The heap alignment and the nesting height of the types that a type consists of.
 #[derive(Default)]
 struct Below {
     heap_align: Option<u32>,
@@ -183,7 +183,7 @@ pub(crate) fn show_shape(shape: &[Dim]) -> String {
     let show = |d: &Dim| match d {
         Dim::Known(n) => n.to_string(),
         Dim::Any => "null".to_owned(),
-        Dim::Symbol(name) => format!("`{}`", name.shown()),
+        Dim::Symbol(name) => format!("`{}`", name.escaped()),
     };
     format!("[{}]", list(shape.iter().map(show)))
 }

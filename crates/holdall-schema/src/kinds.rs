@@ -29,7 +29,7 @@ pub struct Type {
     pub align_keyword: Option<Align>,
     /// The alignment of the heap, if values or parts of them have entries.
     pub heap_align: Option<u32>,
-    /// What the values mean, if keywords next to the kind say it.
+    /// The meaning of the values, if keywords next to the kind state it.
     pub meaning: Option<Arc<Meaning>>,
     /// The nesting depth, including this type.
     pub(crate) height: usize,
@@ -362,7 +362,7 @@ impl Struct {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Member {
-    /// Its name.
+    /// The name of the member.
     pub name: Arc<str>,
     /// The type of its value.
     pub ty: TypeId,
@@ -400,9 +400,9 @@ impl Union {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Variant {
-    /// Its key in `mapping`.
+    /// The key of the variant in `mapping`.
     pub key: Arc<str>,
-    /// Its type, which is a struct.
+    /// The type of the variant, which is a struct.
     pub ty: TypeId,
 }
 

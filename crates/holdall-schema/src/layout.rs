@@ -15,14 +15,14 @@ use std::ops::Range;
 pub struct LayoutItem {
     /// The path. The elements of a fixed array are [`Segment::Each`], a variant of a union is the name of its key.
     pub path: Path,
-    /// Its type.
+    /// The type of the path.
     pub ty: TypeId,
-    /// Its bytes from the start of the record, half-open. For a path in elements of fixed arrays, its bytes in the
+    /// The byte range in the record, half-open. For a path in elements of fixed arrays, the byte range in the
     /// first element of each.
     pub range: Range<u64>,
-    /// The stride of its type in bytes: the distance from one element to the next.
+    /// The stride of the type in bytes: the distance from one element to the next.
     pub stride: u64,
-    /// The alignment of its type in bytes. A struct with a smaller alignment may place it at an offset that is not a
+    /// The alignment of the type in bytes. A struct with a smaller alignment may place it at an offset that is not a
     /// multiple of it.
     pub align: u32,
     /// The presence bit, if this is an optional member.
@@ -34,7 +34,7 @@ pub struct LayoutItem {
 pub struct PresenceBit {
     /// The byte that contains it, from the start of the record.
     pub byte: u64,
-    /// Its index in the byte: the bit has the value 2^bit.
+    /// The index of the bit in the byte: the bit has the value 2^bit.
     pub bit: u8,
 }
 

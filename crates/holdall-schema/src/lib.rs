@@ -61,7 +61,7 @@ pub use evolve::{
     resolve_tensor,
 };
 pub use extent::Symbols;
-pub use forms::normal;
+pub use forms::normalize;
 pub use holdall_error as error;
 pub use holdall_error::{Error, Result, Rule};
 pub use infer::{InferOptions, Inference, Width};
@@ -80,7 +80,7 @@ pub use refs::{def_name, reference};
 pub use schema::{
     AdditionalMembers, Extent, Node, NodeId, Object, Presence, Property, Root, Schema,
 };
-pub use standard::says_more;
+pub use standard::has_value_constraints;
 #[cfg(not(feature = "validate"))]
 pub use unchecked::Checker;
 #[cfg(not(feature = "validate"))]

@@ -1,4 +1,4 @@
-//! What the values of a kind mean to those who wrote them, as keywords next to the kind say: texts that are stored as
+//! The meaning of a kind's values, which keywords next to the kind state: texts that are stored as
 //! numbers, times in units, names of values.
 
 use crate::calendar::{date_of, day_of};
@@ -14,11 +14,11 @@ const ENUM: &str = "hdf5.enum";
 const DECIMAL: &str = "arrow.decimal";
 const MAP: &str = "arrow.map";
 /// The largest number of digits of a decimal number.
-const MOST_DIGITS: u8 = 38;
+const MAX_DIGITS: u8 = 38;
 /// The text of a time or a duration that is not one.
 const NAT: &str = "NaT";
 
-/// What the numbers of a kind mean.
+/// The meaning of the numbers of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Meaning {
@@ -120,7 +120,7 @@ impl Meaning {
         if let (Some(decimal), Kind::String) = (node.get(DECIMAL), kind) {
             let part = |at| u8::try_from(decimal.get(at)?.as_u64()?).ok();
             let (digits, scale): (u8, u8) = (part(0)?, part(1)?);
-            return (scale <= digits && digits <= MOST_DIGITS)
+            return (scale <= digits && digits <= MAX_DIGITS)
                 .then_some(Meaning::Decimal(digits, scale));
         }
         if let (Some(serde_json::Value::Bool(true)), Kind::Array(array)) = (node.get(MAP), kind) {
@@ -173,7 +173,7 @@ impl Meaning {
     }
 
     /// Returns `true` if values are stored as numbers, which have a text.
-    pub fn is_of_numbers(&self) -> bool {
+    pub fn is_numeric(&self) -> bool {
         !matches!(self, Meaning::Decimal(..) | Meaning::Map)
     }
 

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_stands_where_it_stood_and_what_is_new_comes_last() {
+    fn changed_members_keep_their_position_and_new_ones_come_last() {
         let text = r#"{"z":1,"gone":2,"a":{"y":3,"x":4}}"#;
         let value = r#"{"a":{"x":4,"w":6,"y":5},"b":7,"z":1}"#;
         assert_eq!(again(text, value), r#"{"z":1,"a":{"y":5,"x":4,"w":6},"b":7}"#);

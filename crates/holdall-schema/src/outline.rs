@@ -26,7 +26,7 @@ pub struct OutlineRow {
     /// The alignment in bytes.
     pub align: Option<u32>,
     /// Whether the value must be present, and if not, what records its presence.
-    pub there: RowPresence,
+    pub presence: RowPresence,
     /// The start from which the offset counts.
     pub base: Base,
 }
@@ -175,7 +175,7 @@ impl<'w> Outline<'w> {
                 size: Some(item.range.end.saturating_sub(item.range.start)),
                 stride: Some(item.stride),
                 align: Some(item.align),
-                there: item.presence.map_or(RowPresence::Always, |bit| {
+                presence: item.presence.map_or(RowPresence::Always, |bit| {
                     RowPresence::Bit(PresenceBit { byte: bit.byte.saturating_add(shift), ..bit })
                 }),
                 base,
@@ -190,7 +190,7 @@ impl<'w> Outline<'w> {
         Ok(())
     }
 
-    /// Returns the distance in bytes from the first elements of arrays on the way to `path` to the elements that `only`
+    /// Returns the distance in bytes from the first elements of the arrays in `path` to the elements that `only`
     /// names.
     fn shift(&self, schema: &Schema, types: &[TypeId], from: &Path, path: &Path) -> Result<u64> {
         let Some(only) = self.only else { return Ok(0) };
@@ -271,9 +271,9 @@ fn header_row(
     kind: String,
     size: Option<u64>,
     align: Option<u32>,
-    there: RowPresence,
+    presence: RowPresence,
 ) -> OutlineRow {
-    OutlineRow { path, kind, offset: None, size, stride: None, align, there, base: Base::Header }
+    OutlineRow { path, kind, offset: None, size, stride: None, align, presence, base: Base::Header }
 }
 
 /// Returns a short description of a type, with numbers in place of its symbols.

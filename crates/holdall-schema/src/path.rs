@@ -1,6 +1,6 @@
 //! Paths: `conv1.weight`, `layers[0].w`, `a\.b` (section 6.8).
 
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::rules::PATH;
 use std::fmt;
 use std::str::FromStr;
@@ -110,7 +110,7 @@ impl FromStr for Path {
     fn from_str(text: &str) -> Result<Path> {
         let mut segments = Vec::new();
         let mut rest = text.chars();
-        let wrong = |what: &str| PATH.broken(format!("`{}` {what}", text.shown()));
+        let wrong = |what: &str| PATH.broken(format!("`{}` {what}", text.escaped()));
         let mut ahead = rest.clone().next();
         while let Some(c) = ahead {
             if c == '[' {

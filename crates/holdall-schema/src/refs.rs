@@ -1,6 +1,6 @@
 //! `$ref` and `$defs`: checks of the whole schema before its kinds are examined.
 
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::limits::SchemaLimits;
 use crate::rules::{CYCLE, DEPTH, INVALID, MISSING_REF, REF_SIBLINGS, REMOTE_REF, TOO_LARGE};
 pub(crate) use percent::decode_name;
@@ -97,7 +97,7 @@ impl<'v> Defs<'v> {
                     let e = INVALID.broken("a schema is neither an object nor a boolean");
                     return Err(match pointer_of(root, node) {
                         Some(at) if at.is_empty() => e.within("the root"),
-                        Some(at) => e.within(format!("`{}`", at.shown())),
+                        Some(at) => e.within(format!("`{}`", at.escaped())),
                         None => e,
                     });
                 }
@@ -131,19 +131,22 @@ impl<'v> Defs<'v> {
             return Err(REMOTE_REF.broken("`$ref` is not a string"));
         };
         if let Some(key) = node.keys().find(|k| !REF_SIBLINGS_ALLOWED.contains(&k.as_str())) {
-            let message =
-                format!("`{}` is not allowed next to `$ref` to `{}`", key.shown(), text.shown());
+            let message = format!(
+                "`{}` is not allowed next to `$ref` to `{}`",
+                key.escaped(),
+                text.escaped()
+            );
             return Err(REF_SIBLINGS.broken(message));
         }
         let Some(name) = def_name(text) else {
             let message =
-                format!("expected `#/$defs/` and a name in `$ref`, found `{}`", text.shown());
+                format!("expected `#/$defs/` and a name in `$ref`, found `{}`", text.escaped());
             return Err(REMOTE_REF.broken(message));
         };
         match self.defs.and_then(|d| d.get(&name)) {
             Some(_) => Ok(()),
             None => {
-                let message = format!("`$defs` has no `{}`", name.shown());
+                let message = format!("`$defs` has no `{}`", name.escaped());
                 Err(MISSING_REF.broken(message))
             }
         }
@@ -159,10 +162,10 @@ impl<'v> Defs<'v> {
             let name = def_name(target);
             let next = name.as_ref().and_then(|n| self.defs?.get(n));
             let Some(next) = next else {
-                return Err(MISSING_REF.broken(format!("`{}`", target.shown())));
+                return Err(MISSING_REF.broken(format!("`{}`", target.escaped())));
             };
             if std::ptr::eq(next, node) {
-                let message = format!("`$ref` to `{}` refers to itself", target.shown());
+                let message = format!("`$ref` to `{}` refers to itself", target.escaped());
                 return Err(CYCLE.broken(message));
             }
             found.node = next;
@@ -210,9 +213,9 @@ pub(crate) fn pointer_of(root: &Value, wanted: &Value) -> Option<String> {
 pub(crate) struct Resolved<'v> {
     /// The node itself.
     pub(crate) node: &'v Value,
-    /// The `default` that is nearest to the place where the node is used.
+    /// The `default` that is nearest to the node where the node is used.
     pub(crate) default: Option<&'v Value>,
-    /// Its name in `$defs`, if a `$ref` led to it. Other references may lead to it too.
+    /// The name in `$defs`, if a `$ref` led to the schema. Other references may lead to it too.
     pub(crate) name: Option<String>,
 }
 

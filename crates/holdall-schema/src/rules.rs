@@ -69,7 +69,7 @@ crate::error::rules! {
     /// A blob of unknown content.
     pub BLOB: Malformed "schema/blob"
         "The `content` of a blob is `utf-8`, `bytes`, `json` or a dtype of whole bytes.";
-    /// A kind that is not allowed at this place.
+    /// A kind that is not allowed at this node.
     pub KIND_PLACE: Malformed "schema/kind-place" "A blob is a reference, not part of a record.";
     /// A keyword that is not allowed on the path to a reference.
     pub REFERENCE_KEYWORD: Malformed "schema/reference-keyword"

@@ -1,13 +1,13 @@
 //! A compiled schema.
 
-use crate::error::{Result, Shown as _, list};
+use crate::error::{Escape as _, Result, list};
 use crate::extent::{Symbols, get, sized};
 use crate::kinds::{Content, Dim, Len, TensorType, Type, TypeId};
 use crate::rules::OPEN_SHAPE;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The index of a node in its [`Schema`]: a place where `tensors` has a reference or something that contains one.
+/// The index of a node in its [`Schema`]: a node where `tensors` has a reference or something that contains one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(crate) u32);
 
@@ -22,7 +22,7 @@ pub struct Schema {
     pub(crate) bound: Symbols,
 }
 
-/// What the whole schema describes.
+/// The subject of a schema: a record, or the tensors of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Root {
     /// The `tensors` of a header: [`Schema::compile`].
@@ -31,13 +31,13 @@ pub enum Root {
     Record(TypeId),
 }
 
-/// What `tensors` has at a node of the schema (section 6.1).
+/// A node of the schema of a file's `tensors` (section 6.1).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Node {
     /// A reference to a dense tensor.
     Flat {
-        /// Its dtype and shape.
+        /// The dtype and the shape.
         tensor: TensorType,
         /// The `align` of the node in bytes, if it is a number.
         align: Option<u32>,
@@ -84,9 +84,9 @@ pub enum Node {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Object {
-    /// Its members, in the order of a struct's keyword, otherwise sorted by name.
+    /// The members, in the order of a struct's keyword, otherwise sorted by name.
     pub properties: Vec<Property>,
-    /// Which other members are allowed.
+    /// The additional members that are allowed.
     pub additional: AdditionalMembers,
     /// Required names that are not in `properties`.
     pub required_others: Vec<Arc<str>>,
@@ -107,11 +107,11 @@ impl Object {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Property {
-    /// Its name.
+    /// The name of the member.
     pub name: Arc<str>,
-    /// Its node.
+    /// The node of the member.
     pub node: NodeId,
-    /// Whether it must be present.
+    /// Whether the member must be present.
     pub presence: Presence,
     /// The `default` of the schema.
     pub default: Option<Arc<Value>>,
@@ -120,13 +120,13 @@ pub struct Property {
 /// Whether a member must be present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It must be present.
+    /// The member must be present.
     Required,
-    /// It may be absent.
+    /// The member may be absent.
     Optional,
 }
 
-/// Which members are allowed in addition to the properties.
+/// The members that are allowed in addition to the properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdditionalMembers {
     /// No other members.
@@ -215,7 +215,7 @@ impl Schema {
             _ => Err(OPEN_SHAPE.broken(format!(
                 "the size of a `TypeDef:{}` depends on symbols without a number: {}",
                 ty.kind.as_str(),
-                list(self.symbols.iter().map(|s| s.shown()))
+                list(self.symbols.iter().map(|s| s.escaped()))
             ))),
         }
     }

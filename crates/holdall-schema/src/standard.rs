@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// Returns `true` if the schema of a record has standard keywords that exclude values of its kinds, such as `minimum`
 /// or `pattern`. Annotations, and keywords that the kind implies (`type`, the `minItems` of a fixed array), do not
 /// count.
-pub fn says_more(kind: &Value) -> bool {
+pub fn has_value_constraints(kind: &Value) -> bool {
     let mut open = vec![kind];
     while let Some(node) = open.pop() {
         let Some(keywords) = node.as_object() else { continue };

@@ -25,7 +25,7 @@ impl<'s> Checker<'s> {
     /// Fails, because this build cannot check values.
     ///
     /// # Errors
-    /// Always returns `schema/not-built`.
+    /// Returns always returns `schema/not-built`.
     pub fn new(_: &'s Schema, _: &Value, _: &SchemaLimits) -> Result<Checker<'s>> {
         Err(NOT_BUILT.broken("this build does not check standard keywords"))
     }
@@ -33,7 +33,7 @@ impl<'s> Checker<'s> {
     /// Fails like [`Checker::new`]. In other builds, also checks user-defined formats and keywords.
     ///
     /// # Errors
-    /// Always returns `schema/not-built`.
+    /// Returns always returns `schema/not-built`.
     pub fn with_vocabulary(
         schema: &'s Schema,
         source: &Value,

@@ -1,6 +1,6 @@
 //! User-defined formats and keywords.
 
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::kinds::is_kind;
 use crate::refs::{MANY, NAMED, ONE};
 use crate::rules::OWN_KEYWORD;
@@ -62,13 +62,13 @@ impl Vocabulary {
         for name in self.keywords.keys() {
             let is_taken = |k: &&str| *k == name.as_str();
             if name.strip_prefix("TypeDef:").is_some_and(is_kind) {
-                let message = format!("`{}` is a kind of this format", name.shown());
+                let message = format!("`{}` is a kind of this format", name.escaped());
                 return Err(OWN_KEYWORD.broken(message));
             }
             if name.starts_with('$')
                 || ONE.iter().chain(&MANY).chain(&NAMED).chain(&TAKEN).any(is_taken)
             {
-                let message = format!("`{}` already has a meaning", name.shown());
+                let message = format!("`{}` already has a meaning", name.escaped());
                 return Err(OWN_KEYWORD.broken(message));
             }
         }

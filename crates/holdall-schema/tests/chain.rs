@@ -72,7 +72,7 @@ fn values_that_are_refused() {
 }
 
 #[test]
-fn what_is_no_converter() {
+fn invalid_converters_are_refused() {
     for wrong in [
         "",
         "|",

@@ -19,7 +19,7 @@ fn record_codes(schema: Value, values: &[Value]) -> Vec<Option<&'static str>> {
 }
 
 #[test]
-fn records_keep_to_the_standard_keywords_beside_their_kinds() {
+fn records_are_checked_against_standard_keywords() {
     let schema = json!({
         "type": "object",
         "TypeDef:Struct": ["name", "age", "weight", "tags", "shape", "size", "meta", "raw"],
@@ -116,7 +116,7 @@ fn plain_values_and_records_of_a_header_are_checked_at_their_nodes() {
 }
 
 #[test]
-fn what_is_no_json_schema_is_refused() {
+fn invalid_json_schemas_are_refused() {
     for (source, at) in [
         (json!({"type": "strin"}), "`/type`"),
         (json!({"type": "object", "required": "a"}), "`/required`"),
@@ -156,7 +156,7 @@ fn checks(defs: Value, x: Value, value: Value) -> Option<&'static str> {
 }
 
 #[test]
-fn what_is_tried_on_a_value_is_bounded() {
+fn the_work_for_one_value_is_limited() {
     let of = |name: usize| json!({"$ref": format!("#/$defs/d{name}")});
     let doubling = |keyword: &str, levels: usize| {
         let mut defs: serde_json::Map<String, Value> = (0..levels)
@@ -216,7 +216,7 @@ fn default_of(member: Value, defs: Value) -> Option<String> {
 }
 
 #[test]
-fn defaults_are_values_of_what_has_them() {
+fn defaults_must_match_their_kind() {
     let none = json!({});
     for sound in [
         json!({"TypeDef:Uint8": true, "default": 7, "maximum": 7}),

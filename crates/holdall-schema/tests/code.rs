@@ -66,7 +66,7 @@ fn names_that_a_language_does_not_take_are_changed() {
 }
 
 #[test]
-fn what_has_no_mirror_is_said() {
+fn types_without_an_equivalent_are_explained() {
     let union = json!({"TypeDef:Union": {"discriminator": "k"}, "mapping": {
         "a": {"TypeDef:Struct": ["x"], "properties": {"x": {"TypeDef:Int8": true}}}}});
     let variable = json!({"TypeDef:Array": true, "items": {"TypeDef:Float32": true}});

@@ -66,7 +66,7 @@ fn shared(leaf: Value) -> Schema {
 }
 
 #[test]
-fn shared_types_are_compared_once_and_told_of_within_limits() {
+fn shared_types_are_compared_once_within_limits() {
     let int8 = shared(json!({"TypeDef:Int8": true}));
     assert_eq!(diff(&int8, &int8.clone(), &limits()).unwrap(), []);
     let uint8 = shared(json!({"TypeDef:Uint8": true}));

@@ -214,7 +214,7 @@ proptest! {
     }
 
     #[test]
-    fn verdicts_say_what_a_reader_meets(
+    fn verdicts_agree_with_migrations(
         json in schema(),
         spare in prop::collection::vec(leaf(), 1..6),
         dice in prop::collection::vec(any::<u64>(), 20..80),

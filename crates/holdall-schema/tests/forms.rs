@@ -1,6 +1,6 @@
 //! Schemas in other forms, and their equivalents in the form of section 2.
 
-use holdall_schema::normal;
+use holdall_schema::normalize;
 use serde_json::{Value, json};
 
 const D4: &str = "http://json-schema.org/draft-04/schema#";
@@ -15,14 +15,14 @@ fn with_draft(draft: &str, mut schema: Value) -> Value {
 
 #[track_caller]
 fn becomes(given: Value, expected: Value) {
-    assert_eq!(normal(given.clone()).unwrap(), expected, "{given}");
+    assert_eq!(normalize(given.clone()).unwrap(), expected, "{given}");
     // The converted schema is not changed again.
-    assert_eq!(normal(expected.clone()).unwrap(), expected);
+    assert_eq!(normalize(expected.clone()).unwrap(), expected);
 }
 
 #[track_caller]
 fn stays(schema: Value) {
-    assert_eq!(normal(schema.clone()).unwrap(), schema);
+    assert_eq!(normalize(schema.clone()).unwrap(), schema);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn definitions_and_defs_may_have_one_name() {
         "$defs": {"dtype": {"const": "F32"}}, "definitions": {"dtype": {"const": "I8"}},
         "properties": {"a": printed("$defs"), "b": printed("definitions")},
     });
-    let found = normal(given).unwrap();
+    let found = normalize(given).unwrap();
     assert_eq!(found["properties"]["a"]["TypeDef:Tensor"]["dtype"], "F32");
     assert_eq!(found["properties"]["b"]["TypeDef:Tensor"]["dtype"], "I8");
 }
@@ -138,7 +138,7 @@ fn every_reference_leads_where_it_led() {
         }
         let given =
             json!({"$defs": defs, "definitions": definitions, "properties": properties.clone()});
-        let found = normal(given.clone()).unwrap();
+        let found = normalize(given.clone()).unwrap();
         for (own, leads) in found["properties"].as_object().unwrap() {
             let name = holdall_schema::def_name(leads["$ref"].as_str().unwrap()).unwrap();
             assert_eq!(found["$defs"][&name]["const"], own.as_str(), "{given}");
@@ -151,7 +151,7 @@ fn every_reference_leads_where_it_led() {
 }
 
 #[test]
-fn what_means_another_thing_is_an_error_with_draft_and_keyword() {
+fn keywords_with_a_changed_meaning_are_errors() {
     for (draft, schema, draft_name, keyword, place) in [
         (D4, json!({"properties": {"a": {"const": 1}}}), "draft 4", "`const`", "`/properties/a`"),
         (
@@ -187,7 +187,7 @@ fn what_means_another_thing_is_an_error_with_draft_and_keyword() {
         (D7, json!({"not": {"$schema": D4}}), "draft 7", "draft-04", "`/not`"),
         ("http://json-schema.org/draft-03/schema", json!({}), "draft-03", "`$schema`", "the root"),
     ] {
-        let e = normal(with_draft(draft, schema.clone())).unwrap_err();
+        let e = normalize(with_draft(draft, schema.clone())).unwrap_err();
         assert_eq!(e.code(), "schema/draft", "{schema}");
         let text = e.to_string();
         for part in [draft_name, keyword, place] {
@@ -239,9 +239,9 @@ fn printed_references_get_their_keyword() {
     becomes(named, json!({"TypeDef:Tensor": {"dtype": "F32", "shape": null}, "$defs": {"d": f32}}));
     // Lists that are too long are not read as dtypes or dimensions, because many nodes could refer to them.
     let long = vec![json!("F32"); 1000];
-    let made = normal(reference(json!({"enum": long}), any.clone())).unwrap();
+    let made = normalize(reference(json!({"enum": long}), any.clone())).unwrap();
     assert!(made.get("TypeDef:Tensor").is_none());
-    let made = normal(reference(f32.clone(), json!({"const": vec![1; 1000]}))).unwrap();
+    let made = normalize(reference(f32.clone(), json!({"const": vec![1; 1000]}))).unwrap();
     assert!(made.get("TypeDef:Tensor").is_none());
     // Objects with more or fewer constraints stay plain JSON.
     let mut more = reference(f32.clone(), any.clone());
@@ -254,7 +254,7 @@ fn printed_references_get_their_keyword() {
         reference(json!({"const": "F33"}), any.clone()),
         reference(f32.clone(), json!({"type": "string"})),
     ] {
-        let made = normal(plain).unwrap();
+        let made = normalize(plain).unwrap();
         assert!(made.get("TypeDef:Tensor").is_none(), "{made}");
     }
     let entry = json!({"type": "object", "required": ["length", "offset"], "properties": {"offset": {"type": "number"}, "length": {"type": "number"}}});
@@ -266,7 +266,7 @@ fn printed_references_get_their_keyword() {
         blob(reference(json!({"const": "U8"}), any.clone())),
         json!({"TypeDef:Blob": {"content": "bytes"}}),
     );
-    let other = normal(blob(reference(f32, any))).unwrap();
+    let other = normalize(blob(reference(f32, any))).unwrap();
     assert!(other.get("TypeDef:Blob").is_none(), "{other}");
 }
 

@@ -39,7 +39,7 @@ fn encoded(encoder: Encoder<'_>, json: &str) -> Result<Vec<u8>, &'static str> {
 }
 
 #[test]
-fn members_that_a_struct_does_not_have_are_passed_over_when_told() {
+fn unknown_members_are_skipped_on_request() {
     let schema = schema();
     let new = || Encoder::new(&schema, schema.record().unwrap(), &SchemaLimits::default()).unwrap();
     let more = r#"{"x": [1, {"a": 2}], "a": 1, "u": {"kind": "circle", "y": null, "r": 2}}"#;
@@ -49,7 +49,7 @@ fn members_that_a_struct_does_not_have_are_passed_over_when_told() {
 }
 
 #[test]
-fn null_is_absence_of_an_optional_member_when_told() {
+fn null_means_absent_on_request() {
     let schema = schema();
     let new = || Encoder::new(&schema, schema.record().unwrap(), &SchemaLimits::default()).unwrap();
     let null = r#"{"a": 1, "b": null, "u": {"kind": "circle", "r": 2}}"#;

@@ -18,7 +18,7 @@ fn document(schema: Value) -> Document {
 }
 
 #[test]
-fn formats_and_keywords_of_ones_own_hold() {
+fn custom_formats_and_keywords_are_applied() {
     let limits = SchemaLimits::default();
     let schema = json!({"TypeDef:Struct": ["price", "code", "mail"], "required": ["price"], "properties": {
         "price": {"type": "integer", "TypeDef:Int64": true, "money": "EUR"},
@@ -45,7 +45,7 @@ fn formats_and_keywords_of_ones_own_hold() {
 }
 
 #[test]
-fn what_is_taken_from_a_schema_has_its_vocabulary() {
+fn parts_of_a_schema_keep_its_vocabulary() {
     let file = json!({"properties": {"set": {"TypeDef:Array": true, "items":
         {"TypeDef:Struct": ["price"], "properties": {"price": {"TypeDef:Int64": true, "money": "EUR"}}}}}});
     let file = document(file).with_vocabulary(own()).unwrap();
@@ -66,7 +66,7 @@ fn keywords_that_mean_something_already_are_refused() {
 }
 
 #[test]
-fn a_kind_of_ones_own_stands_beside_a_kind_or_in_plain_json() {
+fn custom_keywords_may_follow_a_kind_or_plain_json() {
     let money = json!({"TypeDef:Struct": ["price"], "required": ["price"], "properties": {
         "price": {"type": "integer", "TypeDef:Int64": true, "TypeDef:Money": "EUR"}}});
     let even = Vocabulary::new()

@@ -30,7 +30,7 @@ fn write(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
 
     let mut build = Build::create(path, &WriteOptions::new().with_overwrite(true))?;
     let kind = holdall::records::arrow::kind(&table.schema())?;
-    let mut set = build.dataset_of("table", &kind)?;
+    let mut set = build.dataset_with_kind("table", &kind)?;
     set.batch(&table)?;
     build.add(set)?;
     build.finish()?;

@@ -53,7 +53,7 @@ fn build(path: &Path, count: u64) -> holdall::Result<()> {
     let mut build = Build::create(path, &WriteOptions::new().with_overwrite(true))?;
 
     // One record at a time, from JSON values or text.
-    let mut train = build.dataset_of("train", &kind())?.with_dedup();
+    let mut train = build.dataset_with_kind("train", &kind())?.with_dedup();
     for i in 0..count - 100 {
         train.value(&json!({
             "caption": format!("a picture of class {}", i % 3),
@@ -74,7 +74,7 @@ fn build(path: &Path, count: u64) -> holdall::Result<()> {
     build.add(train)?;
 
     // Texts that belong to no record.
-    let mut words = build.blob_of("words", holdall::schema::Content::Utf8)?;
+    let mut words = build.blob_with_content("words", holdall::schema::Content::Utf8)?;
     for word in ["cat", "dog", "bird"] {
         words.text(word)?;
     }
@@ -109,7 +109,7 @@ fn filter(path: &Path, dogs: &Path) -> holdall::Result<()> {
     let labels: Vec<i32> = records.column("label")?.to_vec()?;
 
     let mut build = Build::create(dogs, &WriteOptions::new().with_overwrite(true))?;
-    let mut chosen = build.dataset_of("train", &kind())?;
+    let mut chosen = build.dataset_with_kind("train", &kind())?;
     for (i, _) in (0..).zip(&labels).filter(|(_, label)| **label == 1) {
         chosen.copy(&records.record(i)?)?;
     }
@@ -147,7 +147,7 @@ fn new_kind() -> Value {
 fn migrate(path: &Path, new: &Path) -> holdall::Result<()> {
     let records = holdall::open(path)?.tensor("train")?.records()?;
     let mut build = Build::create(new, &WriteOptions::new().with_overwrite(true))?;
-    let mut train = build.dataset_of("train", &new_kind())?;
+    let mut train = build.dataset_with_kind("train", &new_kind())?;
 
     // The title is the caption with a capital letter.
     let options = ResolveOptions::default()

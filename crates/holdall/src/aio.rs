@@ -20,7 +20,7 @@ use std::path::PathBuf;
 /// Opens a file with the default [`OpenOptions`]: a local path, an address, or a path inside a package.
 ///
 /// # Errors
-/// The same as [`crate::open`].
+/// Returns the same errors as [`crate::open`].
 pub async fn open(path: impl Into<PathBuf>) -> Result<File> {
     open_with(path, &OpenOptions::new()).await
 }
@@ -28,7 +28,7 @@ pub async fn open(path: impl Into<PathBuf>) -> Result<File> {
 /// Runs all checks of [`crate::verify()`] on `file`. Dropping the future cancels the work.
 ///
 /// # Errors
-/// The same as [`crate::verify()`].
+/// Returns the same errors as [`crate::verify()`].
 pub async fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     let options = options.clone();
     let run = move |file: &crate::File, work: Work| {

@@ -17,7 +17,7 @@ pub use holdall_carton::{
 pub use holdall_formats::carton::FORMAT;
 pub use holdall_package::{Comparison, Number, compare, signature, value};
 
-/// Rules of packages that apply only where there is a file system.
+/// Rules of packages that apply only on a file system.
 pub mod rules {
     pub use holdall_carton::rules::{DECLARED, OUTPUT_INSIDE, PLACE, RUNNER, UNREAD};
     pub use holdall_io::package::rules::{

@@ -57,7 +57,7 @@ pub struct Convert {
     external: ExternalData,
 }
 
-/// Which tensors of an ONNX model are stored in an external data file next to the model.
+/// The tensors of an ONNX model that are stored in an external data file next to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ExternalData {
@@ -242,7 +242,7 @@ impl Convert {
 
     /// Returns the quantized weights of `file` that become dense.
     fn dequantized(&self, file: &File) -> Vec<DequantizedWeight> {
-        let chosen = file.tensors().filter(|tensor| self.select.takes(tensor.name()));
+        let chosen = file.tensors().filter(|tensor| self.select.selects(tensor.name()));
         let weights = chosen.filter_map(|tensor| {
             let weight = tensor.quantized_weight()?;
             let applied = weight.components().iter().map(|companion| companion.tensor.clone());
@@ -356,7 +356,7 @@ pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result
 /// Writes the contents of `file` to the stream `to`. The options must name the format.
 ///
 /// # Errors
-/// The same as [`convert`]; bytes written before an error stay written.
+/// Returns the same errors as [`convert`]; bytes written before an error stay written.
 pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(ConvertReport, W)> {
     if options.shard_limits().is_some() {
         return Err(SHARDS_PLACE.broken("a stream is not a folder"));
@@ -373,7 +373,7 @@ pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(Co
 /// report.
 ///
 /// # Errors
-/// The same as [`convert`], before anything is written.
+/// Returns the same errors as [`convert`], before anything is written.
 pub fn plan(
     file: &File,
     path: impl AsRef<Path>,
@@ -415,7 +415,7 @@ struct Prepared {
 
 /// Plans the conversion and checks everything that can be checked before writing.
 fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
-    if file.is_part_alone() {
+    if file.is_single_part() {
         let message = "this is one part of a split model, and the other parts cannot be found from bytes alone";
         let hint = "open the first part by its path, in the folder with the other parts";
         return Err(SPLIT.broken(message).with_hint(hint).in_source(file.name()));
@@ -478,14 +478,14 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
             refused.add(e);
             continue;
         }
-        if let Err(e) = holdall_io::items::check_is_here(&tensor) {
+        if let Err(e) = holdall_io::items::check_available(&tensor) {
             refused.add(e.with_remedy(Remedy::LeaveOut));
             continue;
         }
         let (mut item, formed) = match options.reforms.item(&tensor, &options.write.work)? {
             Some((item, formed)) => (item, Some(formed)),
             None => {
-                match (&mut over, options.reforms.passed_over(&tensor)) {
+                match (&mut over, options.reforms.unchanged_warning(&tensor)) {
                     (Some(first), Some(_)) => first.count += 1,
                     (None, Some(first)) => over = Some(first),
                     (_, None) => {}
@@ -554,7 +554,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         Some(most) => Some(Shards::new(&order, &items, most, write.format_for(path)?)?),
         None => None,
     };
-    let mut warnings = file.index().warnings_of(&|name| options.select.takes(name));
+    let mut warnings = file.index().warnings_of(&|name| options.select.selects(name));
     warnings.extend(over);
     warnings.extend(items::warnings(&*encoder, items.iter().map(|item| &item.spec)));
     warnings.extend(file.warnings().iter().filter(|warning| warning.code == PART).cloned());

@@ -59,9 +59,9 @@ with_work!(DiffOptions);
 /// held in memory while they are compared. Digests are not checked: [`crate::verify()`] does that.
 ///
 /// # Errors
-/// Errors of reading either file; NotFound if the selection names a tensor that is in neither file.
+/// Returns the errors of reading either file; a `NotFound` error if the selection names a tensor that is in neither file.
 pub fn diff(a: &File, b: &File, options: &DiffOptions) -> Result<Diff> {
-    let takes = |name: &str| options.select.takes(name);
+    let takes = |name: &str| options.select.selects(name);
     let (mut out, pairs) = compare(a.index(), b.index(), takes);
     if out.compared == 0 && out.removed.is_empty() && out.added.is_empty() {
         // Returns the error if the selection matches nothing in either file.

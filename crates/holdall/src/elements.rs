@@ -45,7 +45,7 @@ impl Elements {
     /// Returns the elements of a component, read from the file.
     ///
     /// # Errors
-    /// Io; Limit if the component decodes to more bytes than the caller allows.
+    /// Returns an `Io` error; a `Limit` error if the component decodes to more bytes than the caller allows.
     pub(crate) fn stored(tensor: &Tensor, component: Component) -> Result<Elements> {
         let mut table = None;
         if component.encoding != Encoding::Raw {
@@ -97,7 +97,7 @@ impl Elements {
     /// Returns the elements that a tensor of a described layout represents.
     ///
     /// # Errors
-    /// The same as [`Tensor::described`].
+    /// Returns the same errors as [`Tensor::described`].
     pub(crate) fn described(tensor: &Tensor) -> Result<Elements> {
         let described = tensor.described()?;
         let element_type = described.dtype();
@@ -136,7 +136,7 @@ impl Elements {
     /// compared earlier.
     ///
     /// # Errors
-    /// Io, Integrity.
+    /// Returns an `Io` error, an `Integrity` error.
     pub(crate) fn compare(&self) -> Result<()> {
         match &self.source {
             ElementSource::File(f) if !self.is_summed() => {
@@ -155,7 +155,7 @@ impl Elements {
     /// for bytes that are not in memory already.
     ///
     /// # Errors
-    /// Errors of reading and decoding, with their context; errors of `work`.
+    /// Returns the errors of reading and decoding, with their context; errors of `work`.
     pub(crate) fn with<T>(
         &self,
         range: Range<u64>,
@@ -189,7 +189,7 @@ impl Elements {
     /// Returns a cursor at the first element.
     ///
     /// # Errors
-    /// Limit if compressed data decodes to more bytes than allowed.
+    /// Returns a `Limit` error if compressed data decodes to more bytes than allowed.
     pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
         let pieces = match &self.source {
             ElementSource::File(f) if !self.is_random() || f.is_remote() => {
@@ -256,7 +256,7 @@ impl Cursor<'_> {
     /// Passes the bytes of the next `count` elements to `work`, fewer at the end. `count` is a multiple of 4.
     ///
     /// # Errors
-    /// The same as [`Elements::with`].
+    /// Returns the same errors as [`Elements::with`].
     pub(crate) fn next<T>(
         &mut self,
         count: u64,

@@ -5,7 +5,7 @@ mod stored;
 
 use crate::repack::{attributes_of_elements, is_sparse};
 use bytes::Bytes;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::layout::blocks::{Blocks, can_quantize};
 use holdall_core::layout::cast::FloatType;
 use holdall_core::layout::dense::Dense;
@@ -18,7 +18,7 @@ use holdall_core::{
     Attributes, ComponentSpec, DType, Error, Layout, LogicalType, Result, Role, TensorSpec, Warning,
 };
 use holdall_io::error::{FORM_RULE, NOT_FORMED};
-use holdall_io::items::{ComponentSource, CopyMode, Item, MadePieces};
+use holdall_io::items::{ComponentSource, ComputedPieces, CopyMode, Item};
 use holdall_io::select::{ByName, Glob};
 use holdall_io::{Check, DensePieces, File, Tensor, Work, planes};
 use std::fmt;
@@ -61,7 +61,7 @@ impl TensorForm {
     /// Returns the form with this name.
     ///
     /// # Errors
-    /// Misuse if the name is unknown; Unsupported or Malformed if the bits and size of groups are not valid.
+    /// Returns a `Misuse` error if the name is unknown; an `Unsupported` error or a `Malformed` error if the bits and size of groups are not valid.
     pub fn new(name: &str) -> Result<TensorForm> {
         match name {
             "csr" => return Ok(TensorForm::Csr),
@@ -90,7 +90,7 @@ impl TensorForm {
             Some((bits.parse().ok()?, size))
         });
         let Some((bits, size)) = parsed else {
-            let name = name.shown();
+            let name = name.escaped();
             let message = format!(
                 "unknown form `{name}`; expected csr, coo, planes, keep, group:BITS:SIZE (such as group:4:128) or a block type (such as q8_0)"
             );
@@ -118,7 +118,7 @@ impl FormRule {
     /// Parses a rule. The text before the last `=` is the pattern.
     ///
     /// # Errors
-    /// The same as [`TensorForm::new`]; Misuse if the pattern cannot be parsed.
+    /// Returns the same errors as [`TensorForm::new`]; a `Misuse` error if the pattern cannot be parsed.
     pub fn new(rule: &str) -> Result<FormRule> {
         let (glob, name) = match rule.rsplit_once('=') {
             Some((glob, name)) => (Some(Glob::new(glob)?), name),
@@ -205,7 +205,7 @@ impl Reforms {
     }
 
     /// Returns a warning if a pattern skips a tensor only because its rows are not a whole number of blocks.
-    pub(crate) fn passed_over(&self, tensor: &Tensor) -> Option<Warning> {
+    pub(crate) fn unchanged_warning(&self, tensor: &Tensor) -> Option<Warning> {
         let (Some(form @ TensorForm::Blocks(_)), false) = self.0.lookup(tensor.name())? else {
             return None;
         };
@@ -314,7 +314,7 @@ fn is_quantizable(tensor: &Tensor, element_type: &ElementType) -> bool {
 
 #[cold]
 fn not_formed(tensor: &Tensor, form: TensorForm) -> Error {
-    let layout = tensor.layout().as_str().shown();
+    let layout = tensor.layout().as_str().escaped();
     let what = match tensor.dense_type() {
         None => format!("cannot write a tensor of layout `{layout}` as {form}: it has no elements"),
         Some(element_type)
@@ -340,7 +340,7 @@ fn not_formed(tensor: &Tensor, form: TensorForm) -> Error {
 /// written.
 type ErrorStats = Arc<Mutex<Option<(f64, f64)>>>;
 
-/// An item, and the place where its errors are stored once it is written.
+/// An item, and the slot where its errors are stored once it is written.
 type MeasuredItem = (Item, ErrorStats);
 
 /// Refuses a sparse tensor that is too large in dense form: its zeros are not stored, and visiting all of
@@ -438,7 +438,7 @@ fn in_blocks(tensor: &Tensor, block_type: &'static BlockType, work: &Work) -> Op
     let make = move || {
         let element = from.dense_type().unwrap_or(ElementType::new(DType::F32, None));
         let dense = from.dense_pieces(Check::All)?;
-        let made: MadePieces = Box::new(Quantizing {
+        let made: ComputedPieces = Box::new(Quantizing {
             block_type,
             from,
             element,

@@ -8,4 +8,4 @@
 pub use holdall_io::http::rules;
 #[cfg(feature = "http")]
 pub use holdall_io::http::{ContentRange, Hosts, Policy, Schemes, Timeouts, Url, retry_after};
-pub use holdall_io::location::shown;
+pub use holdall_io::location::redacted;

@@ -14,7 +14,7 @@ use holdall_io::Tensor;
 /// after the [`header_of`] this type and shape.
 ///
 /// # Errors
-/// `npy/no-such-type` if no structured type describes the records of a dataset.
+/// Returns `npy/no-such-type` if no structured type describes the records of a dataset.
 pub fn type_of(tensor: &Tensor) -> Result<Option<(String, Vec<u64>)>> {
     #[cfg(any(feature = "numpy", feature = "hdf5"))]
     return holdall_formats::npy_type(&holdall_io::items::spec_of(tensor));

@@ -129,12 +129,12 @@ pub struct OperationRow {
     pub operation: Operation,
     /// The operation's name for users: the name of its command, if it has one.
     pub name: &'static str,
-    /// What the operation does with each kind of location, in the order of [`LocationKind::ALL`].
+    /// The support for each kind of location, in the order of [`LocationKind::ALL`].
     pub locations: [Support; 9],
-    /// What the operation does with tensors of each layout, in the order of [`LayoutKind::ALL`]; `None` if it
+    /// The support for tensors of each layout, in the order of [`LayoutKind::ALL`]; `None` if it
     /// does not process tensors.
     pub layouts: Option<[Support; 6]>,
-    /// What the operation does with files of each role: the only file, shards, the index, external data.
+    /// The use of files of each role: the only file, shards, the index, external data.
     pub files: [FileUse; 4],
 }
 
@@ -292,7 +292,7 @@ const LOCAL: [Support; 9] = [
     No(&PLACE, SAVE),
 ];
 
-/// What `holdall view` can show: a file, with the other files of its model.
+/// The locations that `holdall view` supports: a file, with the other files of its model.
 const VIEWED: [Support; 9] = {
     let mut locations = LOCAL;
     locations[1] = Partly("all but folders of `.npy` files", ONE_FILE);
@@ -483,7 +483,7 @@ impl Operation {
 /// done.
 ///
 /// # Errors
-/// The rule that the table gives.
+/// Returns the rule that the table gives.
 pub fn check(operation: Operation, path: &Path) -> Result<()> {
     check_kind(operation, LocationKind::from_path(path), &Location::new(path).to_string())
 }
@@ -491,7 +491,7 @@ pub fn check(operation: Operation, path: &Path) -> Result<()> {
 /// The same as [`check`] for a known kind of location, called `name` in errors.
 ///
 /// # Errors
-/// The same as [`check`].
+/// Returns the same errors as [`check`].
 pub fn check_kind(operation: Operation, location: LocationKind, name: &str) -> Result<()> {
     let row = operation.row();
     let Support::No(rule, instead) = row.support(location) else { return Ok(()) };

@@ -23,7 +23,7 @@ use holdall_core::ledger::Expected;
 use holdall_core::model::{element_count, stored_size};
 use holdall_core::{Attributes, ComponentSpec, DType, Layout, Result, Role, TensorSpec, Value};
 use holdall_formats::by_name;
-use holdall_io::items::{self, ComponentSource, CopyMode, Item, MadePieces, Sharing};
+use holdall_io::items::{self, ComponentSource, ComputedPieces, CopyMode, Item, Sharing};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
 use holdall_io::{File, Work, WriteOptions, Writer, ledger};
 use holdall_models::recipe::{Form, Input, Plan};
@@ -249,7 +249,7 @@ fn prepare(folder: &Path, file: &File, path: &Path, options: &ModelConvert) -> R
         }));
     }
     let mut expected = Expected::new();
-    expected.leave_attributes();
+    expected.drop_attributes();
     // The name of the library that wrote the tensors.
     expected.change_attribute("format");
     for tensor in file.tensors() {
@@ -305,7 +305,7 @@ fn items_of(plan: Plan, report: &mut ConvertReport) -> Vec<Item> {
             let output = &plan.outputs[at];
             let name = output.name.clone();
             let pieces = plan.pieces(output);
-            let pieces: MadePieces =
+            let pieces: ComputedPieces =
                 Box::new(pieces.map(move |piece| piece.map_err(|e| e.in_tensor(name.as_str()))));
             Ok(pieces)
         };

@@ -92,12 +92,12 @@ pub use holdall_records::derive;
 pub use holdall_records::gather;
 pub use holdall_records::{
     Accessor, Append, AppendReport, Blob, BlobElement, BlobWriter, Build, BuildReport, CheckReport,
-    Column, Columns, Condition, Conversion, DatasetWriter, Export, FillOptions, Finding,
-    FindingLocation, FinishedTensor, Group, Groups, Iter, Migration, MigrationPlan,
+    Column, Columns, Condition, Conversion, ConverterInput, DatasetWriter, Export, FillOptions,
+    Finding, FindingLocation, FinishedTensor, Group, Groups, Iter, Migration, MigrationPlan,
     MigrationReport, PlanStep, Query, Ragged, ReadScalar, Record, RecordBytes, RecordForm,
     RecordLayout, RecordSorter, Records, RecordsAt, RowSink, RowSource, Rows, RowsOptions, RunsAt,
-    Sample, SchemaLayout, SchemaOrFile, TensorPart, TensorRecords, Texts, Typed, check_file,
-    check_rows, check_schema, dataset, dataset_or_blob, infer, is_binary, layout, query, rules,
+    Sample, SchemaLayout, SchemaOrFile, TensorRecords, Texts, Typed, check_file, check_rows,
+    check_schema, dataset, dataset_or_blob, infer, is_binary, layout, query, rules,
     schema_of_dataset, schema_of_file, schema_of_tensor, unverified_patterns,
 };
 #[cfg(feature = "derive")]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use holdall_core::layout::sparse::{Coo, Csr, Indices, packed_count};
 use holdall_core::layout::without_parameters;
 use holdall_core::{Attributes, ComponentSpec, DType, Encode, Layout, Result, Role, TensorSpec};
-use holdall_io::items::{self, ComponentSource, Item, MadePieces};
+use holdall_io::items::{self, ComponentSource, ComputedPieces, Item};
 use holdall_io::{Check, Tensor, held};
 use std::sync::{Arc, OnceLock};
 
@@ -20,7 +20,7 @@ pub(crate) fn attributes_of_elements(tensor: &Tensor) -> Attributes {
     kept
 }
 
-/// Which spellings of sparse tensors a target supports.
+/// The forms of sparse tensors that a target supports.
 pub(crate) struct SparseForms {
     /// Whether zTensor 0.1's one-component forms are supported.
     packed: bool,
@@ -59,7 +59,7 @@ impl SparseForms {
         if !self.has(tensor) || (is_sparse(tensor) && !fits) {
             return repacked(tensor);
         }
-        items::as_it_is(tensor)
+        items::unchanged_item(tensor)
     }
 
     /// Returns `true` if the target supports the tensor's present form.
@@ -79,7 +79,7 @@ pub(crate) fn is_sparse(tensor: &Tensor) -> bool {
 /// Returns the tensor with one component for its values and one for each kind of index. The indices are
 /// checked while they are written.
 fn repacked(tensor: &Tensor) -> Result<Item> {
-    let Item { mut spec, mut feeds, keep } = items::as_it_is(tensor)?;
+    let Item { mut spec, mut feeds, keep } = items::unchanged_item(tensor)?;
     let shared = Shared { tensor: tensor.clone(), view: Arc::default() };
     if let Some(data) = spec.components.pop_if(|c| c.role == Role::Data) {
         feeds.clear();
@@ -158,7 +158,7 @@ impl Shared {
                     }
                 })
             });
-            let made: MadePieces = Box::new(pieces);
+            let made: ComputedPieces = Box::new(pieces);
             Ok(made)
         }))
     }

@@ -66,7 +66,7 @@ impl SalvageReport {
 /// extension, otherwise in the format of the damaged file.
 ///
 /// # Errors
-/// Io; the error of the file if no tensor can be taken; then the same as [`convert`].
+/// Returns an `Io` error; the error of the file if no tensor can be taken; then the same as [`convert`].
 pub fn salvage(
     path: impl AsRef<Path>,
     target: impl AsRef<Path>,
@@ -194,7 +194,7 @@ fn open_damaged(
         ));
     }
     // A shard that was renamed.
-    if let Ok(file) = options_of_damaged.open_alone(path) {
+    if let Ok(file) = options_of_damaged.open_single_file(path) {
         return Ok(Opened::File(file, Vec::new()));
     }
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]

@@ -24,7 +24,7 @@ pub use holdall_formats::scan::{Pickle, ScanReport};
 /// [`Verdict::Unknown`].
 ///
 /// # Errors
-/// Io; cancellation. Errors in a file are in the report.
+/// Returns an `Io` error; cancellation. Errors in a file are in the report.
 pub fn scan(path: impl AsRef<Path>, options: &OpenOptions, work: &Work) -> Result<ScanReport> {
     let location = Location::new(path);
     let mut walk = Walk { options, work, report: ScanReport::default(), seen: HashSet::new() };
@@ -102,7 +102,7 @@ impl Walk<'_> {
 /// so the verdict on a model's index is [`Verdict::Unknown`].
 ///
 /// # Errors
-/// The same as [`scan`].
+/// Returns the same errors as [`scan`].
 pub fn scan_source(
     source: &Arc<dyn ByteSource>,
     name: &str,

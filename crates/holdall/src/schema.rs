@@ -12,7 +12,7 @@ pub use holdall_schema::{
     ResolveOptions, Root, RowPresence, SCHEMA_ATTRIBUTE, Scalar, Schema, SchemaLimits, Segment,
     Side, StepKind, Struct, Symbols, TensorDType, TensorType, Type, TypeId, Typed, Union,
     VALUES_ATTRIBUTE, Values, Variant, Verdict, Vocabulary, Width, by_value, changes_json,
-    def_name, diff, normal, record_kind, resolve, write_name,
+    def_name, diff, normalize, record_kind, resolve, write_name,
 };
 
 /// Rules of records that callers compare errors with.

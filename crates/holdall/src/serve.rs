@@ -30,7 +30,7 @@ use crate::error::IO;
 use crate::source::FileSource;
 use crate::{Algorithm, ByteSource, Digest, Limits, ReadHints, Result};
 use bytes::Bytes;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_net::protocol::{INDEX_MAX, RANGES_MAX};
 use holdall_net::rules::{CHANGED, NO_FILE, SERVE};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -43,7 +43,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 /// Opens one file in its present version for serving.
 ///
 /// # Errors
-/// Io.
+/// Returns an `Io` error.
 pub fn file(path: impl AsRef<Path>) -> Result<Arc<dyn ServedFile>> {
     Ok(Arc::new(OneFile::open(path.as_ref(), &Limits::default(), Arc::default())?))
 }
@@ -75,7 +75,7 @@ impl Files {
     /// Creates a catalog of the files and folders at these paths.
     ///
     /// # Errors
-    /// `net/serve` if a path does not exist, has no usable name or is neither a file nor a folder, if two
+    /// Returns `net/serve` if a path does not exist, has no usable name or is neither a file nor a folder, if two
     /// have the same name, or if there are no paths.
     pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Files> {
         let mut roots = BTreeMap::new();
@@ -152,7 +152,7 @@ fn is_hidden(path: &Path) -> bool {
 
 impl FileCatalog for Files {
     fn open(&self, name: &str) -> Result<Arc<dyn ServedFile>> {
-        let none = || NO_FILE.broken(format!("no file `{}` is served", name.shown()));
+        let none = || NO_FILE.broken(format!("no file `{}` is served", name.escaped()));
         let path = self.path_for(name).ok_or_else(none)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = open.get(&path).and_then(Weak::upgrade)
@@ -228,7 +228,7 @@ struct OneFile {
     tree: Mutex<Option<Arc<Tree>>>,
 }
 
-/// A cache of what is known about files, for later requests, with the newest entries last.
+/// A cache of the properties of files, for later requests, with the newest entries last.
 #[derive(Default)]
 struct Known {
     /// The byte ranges of each file's index.

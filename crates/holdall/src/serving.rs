@@ -150,8 +150,8 @@ impl ServeOptions {
     }
 
     /// Serves [metrics](Service::metrics) at `http://ADDRESS/metrics`, without authentication.
-    pub fn with_metrics(mut self, at: SocketAddr) -> ServeOptions {
-        self.metrics = Some(at);
+    pub fn with_metrics(mut self, address: SocketAddr) -> ServeOptions {
+        self.metrics = Some(address);
         self
     }
 }
@@ -176,7 +176,7 @@ impl Serving {
     /// Starts serving the files of `service`.
     ///
     /// # Errors
-    /// `net/listen`, `net/identity`; errors of reading the files that are hashed.
+    /// Returns `net/listen`, `net/identity`; errors of reading the files that are hashed.
     pub fn start(service: &Service, options: &ServeOptions) -> Result<Serving> {
         #[cfg(feature = "quic")]
         let hashes = match options.has_hashes && options.protocols.has_quic() {
@@ -344,10 +344,11 @@ const SMALL: u64 = 1 << 20;
 /// generates an identity and writes it, readable only by its owner.
 ///
 /// # Errors
-/// `net/identity`; Io.
+/// Returns `net/identity`; an `Io` error.
 pub fn read_identity(path: &Path) -> Result<Identity> {
     if path.exists() {
-        return Identity::from_own_pem(&small(path)?).map_err(|e| e.in_source(path.display()));
+        return Identity::from_self_signed_pem(&small(path)?)
+            .map_err(|e| e.in_source(path.display()));
     }
     let identity = Identity::generate()?;
     let written = write_secret(path, identity.to_pem().as_bytes());
@@ -364,7 +365,7 @@ pub fn read_identity(path: &Path) -> Result<Identity> {
 /// Reads an identity signed by an authority: a certificate chain in PEM, and its key.
 ///
 /// # Errors
-/// `net/identity`; Io.
+/// Returns `net/identity`; an `Io` error.
 pub fn read_certificate(certificate: &Path, key: &Path) -> Result<Identity> {
     let identity = Identity::from_pem(&small(certificate)?, &small(key)?);
     identity.map_err(|e| e.in_source(certificate.display()))
@@ -373,7 +374,7 @@ pub fn read_certificate(certificate: &Path, key: &Path) -> Result<Identity> {
 /// Reads tokens from a file, one per line.
 ///
 /// # Errors
-/// `net/token`, also if the file has no tokens; Io.
+/// Returns `net/token`, also if the file has no tokens; an `Io` error.
 pub fn read_tokens(path: &Path) -> Result<Tokens> {
     let read = || {
         let text = String::from_utf8(small(path)?);

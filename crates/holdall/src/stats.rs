@@ -63,8 +63,8 @@ const MAX_HELD_LEN: u64 = 64 << 20;
 /// ```
 ///
 /// # Errors
-/// Unsupported if the layout or the logical type is unknown; the same as [`Tensor::bytes`], [`Tensor::csr`],
-/// [`Tensor::coo`], [`Tensor::quantized`]; Malformed if `bool` bytes are above 1.
+/// Returns an `Unsupported` error if the layout or the logical type is unknown; the same as [`Tensor::bytes`], [`Tensor::csr`],
+/// [`Tensor::coo`], [`Tensor::quantized`]; a `Malformed` error if `bool` bytes are above 1.
 pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
     let (elements, implied) = elements(tensor.sound()?)?;
     elements.compare()?;

@@ -203,7 +203,7 @@ pub struct Unverified {
 /// a package, every file is checked, and the bytes in the report are those of its files.
 ///
 /// # Errors
-/// Io if the bytes cannot be read; NotFound if the selection names a tensor that does not exist.
+/// Returns an `Io` error if the bytes cannot be read; a `NotFound` error if the selection names a tensor that does not exist.
 pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     #[cfg(feature = "carton")]
     if options.select.is_all()
@@ -263,7 +263,7 @@ fn warnings(file: &File, select: &Select) -> Vec<Warning> {
     if select.is_all() {
         return file.warnings().to_vec();
     }
-    let mut out = file.index().warnings_of(&|name| select.takes(name));
+    let mut out = file.index().warnings_of(&|name| select.selects(name));
     // The source of the file may have warnings, too.
     let of_file = |w: &&Warning| w.tensor.is_none() && !out.iter().any(|own| own.code == w.code);
     let more: Vec<Warning> = file.warnings().iter().filter(of_file).cloned().collect();
@@ -377,7 +377,7 @@ impl State {
     /// does not support the tensor or that a limit forbids it. `order` sorts the findings about one tensor.
     ///
     /// # Errors
-    /// The error itself if it came from the operating system.
+    /// Returns the error itself if it came from the operating system.
     fn find(&self, tensor: usize, order: u64, e: Error) -> Result<()> {
         match e.kind() {
             ErrorKind::Io => return Err(e),

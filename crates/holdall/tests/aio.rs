@@ -279,7 +279,7 @@ fn scattered_small_tensors_are_one_read() {
 }
 
 #[test]
-fn what_is_dropped_ends() {
+fn dropped_operations_stop() {
     let bytes = model();
     wait(async {
         let mut source = ScriptedSource::new(bytes);
@@ -456,7 +456,7 @@ fn tied_tensors_are_decoded_once() {
 }
 
 #[test]
-fn a_source_that_panics_is_told_by_what_it_said() {
+fn a_panic_in_a_source_is_an_error_with_its_message() {
     struct Broken(Bytes, AtomicUsize);
     impl ByteSource for Broken {
         fn len(&self) -> u64 {

@@ -147,7 +147,7 @@ fn files_in_archives_open_where_they_lie() {
 }
 
 #[test]
-fn an_archive_tells_what_is_in_it() {
+fn opening_an_archive_names_its_members() {
     let dir = tempfile::tempdir().unwrap();
     let a = model(1.0);
     let both = tar(&[member("w/a.safetensors", b'0', &a), member("w/b.npy", b'0', b"")]);
@@ -171,7 +171,7 @@ fn an_archive_tells_what_is_in_it() {
 }
 
 #[test]
-fn what_is_wrong_with_an_archive_is_said() {
+fn errors_in_an_archive_are_explained() {
     let dir = tempfile::tempdir().unwrap();
     let of = |bytes: Vec<u8>| code(inside(&put(&dir, "x.tar", &bytes), "a"));
     let whole = tar(&[member("a", b'0', &[1; 600]), member("b", b'0', b"")]);
@@ -216,7 +216,7 @@ fn what_is_wrong_with_an_archive_is_said() {
 
 /// Headers far from both ends of an archive are read with the header that they follow.
 #[test]
-fn long_names_are_read_wherever_they_are() {
+fn long_names_are_read_from_every_field() {
     let dir = tempfile::tempdir().unwrap();
     let (big, long) = (vec![1; 4 << 20], format!("{}/m.safetensors", "d/".repeat(80) + "e"));
     let gnu = member("././@LongLink", b'L', format!("{long}\0").as_bytes());
@@ -231,7 +231,7 @@ fn long_names_are_read_wherever_they_are() {
 
 /// Everything in an archive is listed, with the formats of files that can be opened, however it is stored.
 #[test]
-fn what_is_in_an_archive_is_told() {
+fn contents_lists_every_file_of_an_archive() {
     let dir = tempfile::tempdir().unwrap();
     let listed = |path: &Path| {
         let options = OpenOptions::new();

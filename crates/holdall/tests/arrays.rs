@@ -55,7 +55,7 @@ fn a_folder_of_arrays_is_converted_under_the_names_of_its_files() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_said() {
+fn folders_that_cannot_be_opened_are_explained() {
     let dir = tempfile::tempdir().unwrap();
     let fails = |name: &str| OpenOptions::new().open(dir.path().join(name)).unwrap_err();
     std::fs::create_dir(dir.path().join("empty")).unwrap();
@@ -85,7 +85,7 @@ fn what_cannot_be_opened_is_said() {
 /// Bytes after an array in a folder are treated like those in a single file: more arrays, or ignored with a
 /// warning.
 #[test]
-fn bytes_behind_an_array_of_a_folder_are_passed_over() {
+fn bytes_after_an_array_are_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let one = [&npy::header(DType::U8, None, &[2]).unwrap()[..], &[1, 2]].concat();
     std::fs::create_dir(dir.path().join("layers")).unwrap();

@@ -41,7 +41,7 @@ fn written(
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.zt");
     let mut build = Build::create(&path, &WriteOptions::new()).unwrap();
-    let mut set = build.dataset_of("set", kind)?;
+    let mut set = build.dataset_with_kind("set", kind)?;
     let filled = fill(&mut set);
     build.add(set)?;
     build.finish()?;
@@ -210,7 +210,7 @@ fn runs_again(blob: &Blob) -> Blob {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.zt");
     let mut build = Build::create(&path, &WriteOptions::new()).unwrap();
-    let mut runs = build.blob_of("runs", blob.content()).unwrap();
+    let mut runs = build.blob_with_content("runs", blob.content()).unwrap();
     assert_eq!(runs.array(batch.column(0)).unwrap(), blob.len());
     build.add(runs).unwrap();
     build.finish().unwrap();
@@ -345,7 +345,7 @@ fn both_ways(
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("set.zt");
         let mut build = Build::create(&path, &WriteOptions::new())?;
-        let set = build.dataset_of("set", kind)?;
+        let set = build.dataset_with_kind("set", kind)?;
         let count = build.add_rows(set, rows(batches.to_vec()), &FillOptions::new())?;
         build.finish()?;
         let file = holdall::open(&path)?;
@@ -421,7 +421,7 @@ fn tables_in_memory_are_the_records_of_their_batches() {
         refused("more", Arc::new(StringArray::from(vec!["a", "b"]))),
         "record/unknown-member"
     );
-    // Bytes for a text are converted row by row.
+    // Bytes for a text are converted one row at a time.
     let bytes = arrays::BinaryArray::from_iter_values([b"\xff", b"a"]);
     let converted = both_ways(
         &kind,

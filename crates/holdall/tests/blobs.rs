@@ -15,7 +15,7 @@ fn everywhere(made: &Made, test: impl Fn(&Blob)) {
     }
 }
 
-fn blob_of(made: &Made) -> Result<Blob> {
+fn blob_with_content(made: &Made) -> Result<Blob> {
     open(&write(made, &WriteOptions::new()), Io::Map).tensor("set")?.blob()
 }
 
@@ -76,7 +76,7 @@ fn texts_are_those_that_are_read_one_by_one() {
             }
         });
     }
-    let mapped = blob_of(&blob("utf-8", &runs, 1)).unwrap();
+    let mapped = blob_with_content(&blob("utf-8", &runs, 1)).unwrap();
     assert_eq!(mapped.texts().unwrap().unwrap().get(2).unwrap(), long);
     everywhere(&blob("bytes", &[b"a"], 1), |blob| {
         assert_eq!(blob.texts().unwrap_err().code(), "records/content");
@@ -97,7 +97,7 @@ fn texts_that_are_cut_apart_are_errors() {
         let entries = entries.iter().flat_map(|e| e.to_bytes()).collect();
         let parts = vec![("entries", DType::U64, entries), ("blob_data", DType::U8, text.to_vec())];
         let made = made("blob", r#"{"TypeDef:Blob": {"content": "utf-8"}}"#, 2, parts);
-        let blob = blob_of(&made).unwrap();
+        let blob = blob_with_content(&made).unwrap();
         let texts = blob.texts().unwrap().unwrap();
         assert_eq!(texts.get(0).unwrap(), "aäb");
         assert_eq!(texts.get(1).unwrap_err().code(), code, "{offset} {len}");
@@ -139,7 +139,7 @@ fn tensors_that_are_no_blobs_are_refused() {
     let with = |change: &dyn Fn(&mut Made)| {
         let mut made = sound();
         change(&mut made);
-        blob_of(&made).map(drop).unwrap_err().code()
+        blob_with_content(&made).map(drop).unwrap_err().code()
     };
     assert_eq!(with(&|m| m.spec.layout = holdall::Layout::from_name("other")), "file/wrong-layout");
     assert_eq!(with(&|m| m.spec.attributes = holdall::Attributes::new()), "records/kind");
@@ -156,7 +156,7 @@ fn runs_are_written_from_lines_of_json() {
     let round = |content: Content, lines: &'static str| -> Result<Vec<Vec<u8>>> {
         let options = WriteOptions::new().with_overwrite(true);
         let mut build = Build::create(&path, &options)?;
-        let mut runs = build.blob_of("set", content)?;
+        let mut runs = build.blob_with_content("set", content)?;
         let rows = RowsOptions::new().read(lines.as_bytes(), "lines")?;
         assert_eq!(runs.fill(rows)?, runs.len());
         build.add(runs)?;

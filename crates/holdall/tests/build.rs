@@ -37,7 +37,7 @@ fn round_with(
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.zt");
     let mut build = build(&path);
-    let mut set = with(build.dataset_of("set", kind).unwrap());
+    let mut set = with(build.dataset_with_kind("set", kind).unwrap());
     fill(&mut set);
     build.add(set).unwrap();
     build.finish().unwrap();
@@ -81,18 +81,18 @@ fn records_come_back_however_they_went_in() {
 }
 
 #[test]
-fn what_was_begun_and_not_added_is_told() {
+fn datasets_that_were_not_added_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.mt");
     let filled = |build: &Build, name: &str| {
-        let mut set = build.dataset_of(name, &sample()).unwrap();
+        let mut set = build.dataset_with_kind(name, &sample()).unwrap();
         set.value(&value(0)).unwrap();
         set
     };
     // Dropped, or still alive elsewhere.
     let first = build(&path);
     drop(filled(&first, "train"));
-    let mut texts = first.blob_of("texts", Content::Utf8).unwrap();
+    let mut texts = first.blob_with_content("texts", Content::Utf8).unwrap();
     texts.text("a").unwrap();
     let e = first.finish().unwrap_err();
     assert_eq!((e.code(), e.kind()), ("build/not-added", holdall::ErrorKind::Misuse));
@@ -145,7 +145,7 @@ fn lines_are_encoded_on_many_threads_in_order() {
                 &WriteOptions::new().with_work(Work::new().with_threads(threads)),
             )
             .unwrap();
-            let mut set = build.dataset_of("set", &kind).unwrap();
+            let mut set = build.dataset_with_kind("set", &kind).unwrap();
             // Some before, so that the heap is not empty, and the last line without a line feed.
             set.value(&wanted[0]).unwrap();
             let end = lines.len() - 4;
@@ -214,7 +214,7 @@ fn a_wrong_line_is_named() {
         let build =
             Build::create(&path, &WriteOptions::new().with_work(Work::new().with_threads(threads)))
                 .unwrap();
-        let mut set = build.dataset_of("set", &sample()).unwrap();
+        let mut set = build.dataset_with_kind("set", &sample()).unwrap();
         let mut lines = text(9000);
         lines.extend(b"{\"id\": -1}\n");
         lines.extend(text(9000));
@@ -247,7 +247,7 @@ impl std::io::Read for Endless {
 fn a_line_without_end_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let build = build(&folder.path().join("set.zt"));
-    let mut set = build.dataset_of("set", &sample()).unwrap();
+    let mut set = build.dataset_with_kind("set", &sample()).unwrap();
     assert_eq!(set.lines(Endless).unwrap_err().code(), "records/line");
 }
 
@@ -323,11 +323,11 @@ fn datasets_blobs_and_tensors_share_a_file_and_a_schema() {
     // A file with some of the contents.
     let some = folder.path().join("some.zt");
     let mut build = self::build(&some);
-    let mut odd = build.dataset_of("odd", &sample_of_schema()).unwrap();
+    let mut odd = build.dataset_with_kind("odd", &sample_of_schema()).unwrap();
     for i in (1..100).step_by(2) {
         odd.copy(&records.record(i).unwrap()).unwrap();
     }
-    let mut other = build.dataset_of("other", &json!({"TypeDef:Int8": true})).unwrap();
+    let mut other = build.dataset_with_kind("other", &json!({"TypeDef:Int8": true})).unwrap();
     let e = other.copy(&records.record(0).unwrap()).unwrap_err();
     assert_eq!((e.code(), e.tensor()), ("records/other-kind", Some("other")));
     other.discard();
@@ -348,19 +348,19 @@ fn sample_of_schema() -> serde_json::Value {
 }
 
 #[test]
-fn blobs_take_what_they_hold() -> Result<()> {
+fn blobs_accept_only_their_content_type() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("blobs.zt");
     let mut build = build(&path);
-    let mut utf8 = build.blob_of("utf8", Content::Utf8)?;
+    let mut utf8 = build.blob_with_content("utf8", Content::Utf8)?;
     assert_eq!(utf8.bytes(b"\xff").unwrap_err().code(), "record/utf8");
     assert_eq!(utf8.value(&json!(1)).unwrap_err().code(), "records/content");
     assert_eq!((utf8.text("")?, utf8.text("x")?, utf8.len()), (0, 1, 2));
-    let mut json = build.blob_of("json", Content::Json)?;
+    let mut json = build.blob_with_content("json", Content::Json)?;
     assert_eq!(json.text("{").unwrap_err().code(), "record/json");
     assert_eq!(json.value(&json!([1]))?, 0);
     let mut floats =
-        build.blob_of("floats", Content::Elements(holdall::schema::TensorDType::F64))?;
+        build.blob_with_content("floats", Content::Elements(holdall::schema::TensorDType::F64))?;
     assert_eq!(floats.elements(&[1f32]).unwrap_err().code(), "records/content");
     assert_eq!(floats.bytes(&[0; 9]).unwrap_err().code(), "record/entry-length");
     assert_eq!(floats.elements(&[1.5f64, 2.5])?, 0);
@@ -386,7 +386,7 @@ fn heaps_that_do_not_fit_memory_wait_on_the_disk() {
         "properties": {"text": {"TypeDef:String": true}, "n": {"TypeDef:Uint8": true}}});
     let long = |i: u64| "x".repeat(700_000 + i as usize);
     let mut build = build(&path);
-    let mut set = build.dataset_of("set", &kind).unwrap();
+    let mut set = build.dataset_with_kind("set", &kind).unwrap();
     for i in 0..8 {
         set.value(&json!({"text": long(i), "n": i})).unwrap();
         let e = set.value(&json!({"text": long(1 << 20), "n": 256})).unwrap_err();
@@ -411,19 +411,22 @@ fn heaps_that_do_not_fit_memory_wait_on_the_disk() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_early() {
+fn unsupported_items_are_refused_early() {
     let folder = tempfile::tempdir().unwrap();
     let plain = folder.path().join("a.safetensors");
     let build = Build::create(&plain, &WriteOptions::new()).unwrap();
-    let e = build.dataset_of("set", &sample()).map(drop).unwrap_err();
+    let e = build.dataset_with_kind("set", &sample()).map(drop).unwrap_err();
     assert_eq!(e.code(), "safetensors/layout", "{e}");
-    let e = build.blob_of("set", Content::Utf8).map(drop).unwrap_err();
+    let e = build.blob_with_content("set", Content::Utf8).map(drop).unwrap_err();
     assert_eq!(e.code(), "safetensors/layout", "{e}");
     drop(build);
     let build = self::build(&folder.path().join("b.zt"));
     assert_eq!(build.dataset("set").map(drop).unwrap_err().code(), "records/node");
     for kind in [json!({}), json!({"TypeDef:Nothing": true})] {
-        assert_eq!(build.dataset_of("set", &kind).map(drop).unwrap_err().code(), "schema/kind");
+        assert_eq!(
+            build.dataset_with_kind("set", &kind).map(drop).unwrap_err().code(),
+            "schema/kind"
+        );
     }
     drop(build);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

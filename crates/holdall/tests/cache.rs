@@ -40,7 +40,7 @@ fn kept(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_was_read_once_is_not_fetched_again() {
+fn cached_blocks_are_not_fetched_again() {
     let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
     let server = Server::with_file(bytes.clone());
     check(&open(&server, BlockCache::new(dir.path())), &bytes);
@@ -87,7 +87,7 @@ fn another_version_is_another_file_and_damage_is_found() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_read_all_the_same() {
+fn reading_works_if_the_cache_cannot_store() {
     let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
     let server = Server::with_file(bytes.clone());
     let none = dir.path().join("none");
@@ -99,7 +99,7 @@ fn what_cannot_be_kept_is_read_all_the_same() {
 }
 
 #[test]
-fn what_was_used_longest_ago_goes_first_and_nothing_of_others() {
+fn the_least_recently_used_blocks_are_evicted_first() {
     let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
     let server = Server::with_file(bytes.clone());
     check(&open(&server, BlockCache::new(dir.path())), &bytes);
@@ -141,7 +141,7 @@ fn many_readers_share_one_cache() {
 
 /// Files of killed fetches of a linked file are removed once the file is complete; files being fetched stay.
 #[test]
-fn what_is_left_of_a_whole_linked_file_is_swept() {
+fn leftovers_of_a_linked_file_are_removed() {
     use sha2::Digest as _;
     let dir = tempfile::tempdir().unwrap();
     let store = holdall::carton::links::Store::new(dir.path());

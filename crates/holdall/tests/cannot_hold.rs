@@ -47,7 +47,7 @@ const CHOICES: [Choice; 4] = [
     }),
 ];
 
-/// Returns what is wrong with the refusal of a conversion of `file`.
+/// Returns the errors in the refusal of a conversion of `file`.
 fn wrong(file: &File, format: &Format, e: &Error) -> Option<String> {
     // A schema that does not describe the tensors: another format would not help.
     if e.code() == "metatensor/schema-fit" {
@@ -76,7 +76,7 @@ fn wrong(file: &File, format: &Format, e: &Error) -> Option<String> {
     (helps(cause) && !helps(e)).then(|| "nothing says what would help".to_owned())
 }
 
-/// Converts a file into every version of every format. Returns the number of refusals, and what is wrong with
+/// Converts a file into every version of every format. Returns the number of refusals, and the errors in
 /// them.
 fn tried(path: &Path) -> (usize, Vec<String>) {
     let Ok(file) = holdall::open(path) else { return (0, Vec::new()) };

@@ -152,7 +152,7 @@ fn spoil(path: &Path, name: &str) {
 }
 
 #[test]
-fn changed_bytes_are_handed_to_nobody() {
+fn changed_bytes_are_never_returned() {
     let dir = tempfile::tempdir().unwrap();
     let zip = packed(dir.path(), Packing::Stored);
     spoil(&zip, "model/big");
@@ -331,7 +331,7 @@ fn a_linked_description_is_fetched_to_open() {
 
 #[cfg(unix)]
 #[test]
-fn links_lead_to_what_is_elsewhere() {
+fn linked_targets_outside_the_package_are_fetched() {
     let at = corpus("accept/carton/made-linked-target.carton");
     let package = Package::open(&at).unwrap();
     let link = package.file("model/w").unwrap();
@@ -420,7 +420,7 @@ fn verifying_reads_every_byte() {
 }
 
 #[test]
-fn what_is_different_is_told() {
+fn differences_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (dir.path().join("a"), dir.path().join("b"));
     packer().write(&a, false).unwrap();
@@ -482,7 +482,7 @@ fn every_accepted_package_is_verified_unpacked_and_packed_again() {
 }
 
 #[test]
-fn nothing_of_a_rejected_package_is_unpacked() {
+fn a_rejected_package_is_not_unpacked() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/reject/carton");
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("a/to");

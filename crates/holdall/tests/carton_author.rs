@@ -257,7 +257,7 @@ fn options_survive_a_new_name() {
 }
 
 #[test]
-fn strict_is_about_what_the_specification_demands() {
+fn strict_checks_match_the_specification() {
     let strict = |path: &Path| {
         let options = PackageVerifyOptions::new().with_strictness(Strictness::Strict);
         let report = Package::open(path).unwrap().verify(&options).unwrap();

@@ -62,7 +62,7 @@ fn packer() -> Packer {
 
 #[test]
 #[ignore = "wants the original: `cargo xtask interop`"]
-fn the_original_reads_what_we_pack() {
+fn the_original_reads_our_packages() {
     let python = std::env::var_os("HOLDALL_PYTHON").expect("`cargo xtask interop` says where");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/carton/read.py");
     let dir = tempfile::tempdir().unwrap();

@@ -148,7 +148,7 @@ fn parts_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn what_a_models_file_says_of_itself() {
+fn metadata_of_a_model_file_becomes_the_description() {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/xor/model/model.onnx");
     let found = Inferred::from_file(&model).unwrap();
     assert_eq!(found.undeclared, None);
@@ -191,7 +191,7 @@ fn keys_that_are_not_known_are_kept() {
         let text = package.read("carton.toml").unwrap();
         parsed(&text)
     };
-    let as_it_is = packed(&holdall::carton::Recipe::new(), "as-it-is.carton");
+    let unchanged_item = packed(&holdall::carton::Recipe::new(), "as-it-is.carton");
     let mut recipe = holdall::carton::Recipe::new();
     recipe.name = Some("Named".into());
     let named = packed(&recipe, "named.carton");
@@ -199,8 +199,8 @@ fn keys_that_are_not_known_are_kept() {
     assert_eq!(named["model_name"].as_str(), Some("Named"));
     let tables = ["input", "output", "self_test", "example", "runner", "lineage", "sbom"];
     for key in ["team", "since", "sizes", "tool"].into_iter().chain(tables) {
-        assert_eq!(as_it_is[key], parsed(text.as_bytes())[key], "{key}");
-        assert_eq!(named[key], as_it_is[key], "{key}");
+        assert_eq!(unchanged_item[key], parsed(text.as_bytes())[key], "{key}");
+        assert_eq!(named[key], unchanged_item[key], "{key}");
     }
 }
 

@@ -51,7 +51,7 @@ const TEXT: &str = "# How\n\nSee [the paper](https://example.com/a?b=1&c), ![a p
     [ref]: data:text/html,x\n\n[a][ref] `<b>code</b>`\n\n| a | b |\n| - | - |\n| 1 | *2* |\n";
 
 #[test]
-fn a_page_shows_what_is_there_and_fetches_nothing() {
+fn a_page_is_self_contained() {
     let dir = tempfile::tempdir().unwrap();
     let page = packed(dir.path(), TEXT).page(PageForm::Html).unwrap();
     for there in [

@@ -102,7 +102,7 @@ fn changed(from: &str, to: &str, wanted: &[(&str, &str)]) {
 }
 
 #[test]
-fn nothing_is_wanting_where_all_is_there() {
+fn a_complete_package_has_no_findings() {
     check(folder(SOUND).path(), &[]);
     // A complete description of a model without inputs.
     let given = SOUND.replacen(INPUT, "", 1).replacen(SELF_TEST, "", 1);
@@ -137,7 +137,7 @@ fn inputs_without_outputs_are_found_out() {
 }
 
 #[test]
-fn tests_and_examples_of_what_is_not_declared_are_found_out() {
+fn tests_and_examples_with_undeclared_names_are_findings() {
     let undeclared = SOUND.replacen(INPUT, "", 1).replacen(OUTPUT, "", 1);
     let wanted = [
         ("carton/self-test", "input `x` is not declared, and 1 more"),
@@ -166,7 +166,7 @@ fn self_tests_that_do_not_fit_are_found_under_their_rule() {
 }
 
 #[test]
-fn examples_name_what_is_declared() {
+fn examples_use_declared_names() {
     let wanted = [("carton/example", "example `seen`: input `z` is not declared")];
     changed("inputs = { x = \"@misc", "inputs = { z = \"@misc", &wanted);
     let wanted = [("carton/example", "example 2: output `z` is not declared")];

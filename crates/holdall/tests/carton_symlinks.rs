@@ -176,7 +176,7 @@ fn links_and_executables_come_back_as_they_were() {
 }
 
 #[test]
-fn links_to_links_and_into_linked_folders_are_what_the_system_follows() {
+fn chains_of_links_resolve_as_in_the_file_system() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("folder");
     std::fs::create_dir_all(folder.join("model/real/deep")).unwrap();

@@ -11,7 +11,7 @@ use holdall::{
 use std::path::Path;
 
 /// Larger files test nothing that smaller ones do not.
-const MOST_LEN: u64 = 30_000;
+const MAX_LEN: u64 = 30_000;
 
 /// A way to read all of a component of a tensor, or all components of the tensor.
 type Reading<'a> = Box<dyn Fn(&Tensor, &Role) -> Result<()> + 'a>;
@@ -127,7 +127,7 @@ fn damageable(file: &File) -> Vec<(Tensor, Component)> {
 /// Returns the files of the corpus that are models in one short file.
 fn accepted() -> Vec<std::path::PathBuf> {
     let mut all = corpus_files::files("accept");
-    all.retain(|path| path.metadata().unwrap().len() <= MOST_LEN);
+    all.retain(|path| path.metadata().unwrap().len() <= MAX_LEN);
     all
 }
 

@@ -80,7 +80,7 @@ fn tensors_of_many_ranks_are_put_together() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_or_a_fault_of_its_tensor() {
+fn inconsistent_checkpoints_are_refused_or_faulty() {
     let code = |opened: Result<holdall::File>| opened.map_or_else(|e| e.code(), |_| "");
     let opened = |metadata: &str| code(holdall::open(copy(metadata).path()));
     assert_eq!(opened(""), "");

@@ -1,4 +1,4 @@
-//! Conversions between all formats and versions: what is kept, what is refused and why.
+//! Conversions between all formats and versions: which properties are kept, which are refused and why.
 
 use crate::count::Count;
 use holdall::{
@@ -95,7 +95,7 @@ fn dense_tensors_go_everywhere_and_back() {
 }
 
 #[test]
-fn compressed_components_are_passed_on_as_they_are() {
+fn compressed_components_are_copied_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let source = holdall::open(dense_file(dir.path())).unwrap();
     let (a, b) = (dir.path().join("a.zt"), dir.path().join("b.zt"));
@@ -271,7 +271,7 @@ fn packed_bools_are_sound() {
 }
 
 #[test]
-fn what_a_target_cannot_hold_is_refused_before_writing() {
+fn unsupported_tensors_are_refused_before_writing() {
     let dir = tempfile::tempdir().unwrap();
     let source = sparse_file(dir.path());
     let out = dir.path().join("out.safetensors");

@@ -20,7 +20,7 @@ const COLUMNS: u64 = 8 << 10;
 const FEW: u64 = (4 << 20) + 5;
 /// Memory that a conversion may take, including the threads' stacks and the program, in KiB; the elements
 /// take 72 MiB.
-const MOST_KIB: u64 = 64 << 10;
+const MAX_KIB: u64 = 64 << 10;
 
 /// Returns the file to convert in a case, and the options.
 fn source(dir: &Path, case: &str) -> (holdall::File, Convert) {
@@ -113,7 +113,7 @@ fn conversions_take_little_memory() {
 /// covers written memory that belongs to no file.
 fn in_little_memory(test: &str, dir: &Path, case: &str) {
     let status = Command::new("sh")
-        .args(["-c", &format!("ulimit -d {MOST_KIB} && exec \"$0\" \"$@\"")])
+        .args(["-c", &format!("ulimit -d {MAX_KIB} && exec \"$0\" \"$@\"")])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
         .env(CHILD, dir)

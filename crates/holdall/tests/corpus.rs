@@ -63,7 +63,7 @@ const EXCUSED: &[(&str, &str)] = &[
     ("convert/cannot-hold", WRITING),
     ("convert/scaled-weight", WRITING),
     ("internal/ledger", WRITING),
-    ("edit/unkept", WRITING),
+    ("edit/unrepresented", WRITING),
     ("metatensor/attribute", WRITING),
     ("metatensor/components", WRITING),
     ("metatensor/encoding", WRITING),
@@ -94,10 +94,7 @@ const EXCUSED: &[(&str, &str)] = &[
     ("npz/fit", WRITING),
     ("npz/encoding", WRITING),
     ("layout/not-finite", "of numbers that are to be quantized; `core/tests/gguf.rs` has it"),
-    (
-        "strided/strides",
-        "no format states strides that are none; opening finds them outside before",
-    ),
+    ("strided/strides", "no format states invalid strides; opening finds them outside before"),
     ("tar/header", ARCHIVES),
     ("tar/bounds", ARCHIVES),
     ("tar/name", ARCHIVES),
@@ -221,7 +218,7 @@ const SALVAGED: &str = "found in salvaging";
 /// Pickles are also scanned in places where they are not read; tested in `scan.rs`.
 const SCANNED: &str = "found in scanning";
 /// Records and schemas given by users are not in our files; tested where they are read.
-const GIVEN: &str = "found in what is given";
+const GIVEN: &str = "found in the arguments";
 /// JSON that Holdall stores in safetensors metadata; anything else stays text.
 const RESTORED: &str = "a warning, not an error";
 

@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// Maximum address space in KiB that all files of `corpus/reject`, one after the other, may add to the
 /// initial state. Each of them is below 64 KiB.
-const MOST_KIB: u64 = 64 << 10;
+const MAX_KIB: u64 = 64 << 10;
 
 const CHILD: &str = "HOLDALL_CORPUS_MEMORY_CHILD";
 
@@ -42,7 +42,7 @@ fn measure() {
         for io in [Io::Map, Io::Read, Io::Direct] {
             error_of(&path, io);
             let after = peak_kib();
-            assert!(after - before <= MOST_KIB, "{} takes {} KiB", path.display(), after - before);
+            assert!(after - before <= MAX_KIB, "{} takes {} KiB", path.display(), after - before);
         }
     }
 }

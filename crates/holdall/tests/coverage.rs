@@ -101,7 +101,7 @@ fn is_there(proof: &str) -> bool {
 }
 
 #[test]
-fn every_row_has_a_proof_that_is_there_or_says_later() {
+fn every_row_has_an_existing_proof_or_says_later() {
     let codes = codes();
     let mut wrong = Vec::new();
     let page = page();

@@ -64,7 +64,7 @@ fn copies_are_decoded() {
 }
 
 #[test]
-fn what_is_wrong_late_is_found_in_every_way() {
+fn late_errors_are_found_in_every_way() {
     // The last block is not marked as the last; the stream ends before its declared length.
     let last = LEN / 0xffff * (0xffff + 5);
     type Change = fn(&mut Vec<u8>, usize);

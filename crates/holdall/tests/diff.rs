@@ -167,7 +167,7 @@ fn values_exactly_and_within_a_tolerance() {
 }
 
 #[test]
-fn what_is_no_number_and_what_has_no_size() {
+fn nan_and_empty_tensors_are_compared() {
     let nan = f32::from_bits(0x7fc0_0001);
     let a = zt(&[f32_of("t", &[f32::NAN, 0.0, f32::NAN, f32::INFINITY, 1.0, f32::INFINITY])]);
     let b = zt(&[f32_of("t", &[nan, -0.0, 1.0, f32::NEG_INFINITY, f32::INFINITY, f32::INFINITY])]);
@@ -356,7 +356,7 @@ fn quantized(words: [u8; 4], scales: make::MadeComponent) -> Made {
 }
 
 #[test]
-fn quantized_tensors_by_what_they_stand_for() {
+fn quantized_tensors_are_compared_by_dequantized_values() {
     let scales = || part(Role::Scales, DType::F32, f32s(&[1.0, 10.0]));
     let a = || quantized([0x10, 0x32, 0x54, 0x76], scales());
     assert!(exact(&zt(&[a()]), &zt(&[a()])).is_identical());
@@ -462,7 +462,7 @@ fn components_are_compared_role_by_role() {
 
 /// Version 1.0 does not state the decoded length of compressed components of unknown layouts.
 #[test]
-fn lengths_that_only_decoding_tells() {
+fn lengths_known_only_after_decoding_are_compared() {
     let other = |bytes: &[u8], zstd: bool| {
         let data = part(Role::from_name("lookup"), DType::U16, bytes);
         let data = if zstd { data.one_frame() } else { data };

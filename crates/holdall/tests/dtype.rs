@@ -69,7 +69,7 @@ fn bytes(file: &File, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn floats_are_rounded_and_others_left_alone() {
+fn floats_are_rounded_and_others_unchanged() {
     let file = model();
     for format in ["ztensor", "metatensor", "safetensors"] {
         let options = Convert::new(target(format)).with_dtype(FloatType::Bf16);
@@ -289,7 +289,7 @@ fn sparse_and_quantized_tensors_are_converted_when_they_are_written_dense() {
 }
 
 #[test]
-fn logical_types_are_converted_as_what_they_are() {
+fn logical_types_are_converted_by_their_meaning() {
     let file = holdall::open(accept("ztensor/made-1.2-logical_types.zt")).unwrap();
     let options = Convert::new(target("ztensor"));
     let (_, out) = cast(&file, options.clone().with_dtype(FloatType::F32)).unwrap();

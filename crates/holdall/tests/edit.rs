@@ -122,7 +122,7 @@ fn a_file_keeps_the_version_that_it_states() {
 }
 
 #[test]
-fn what_is_not_known_is_not_lost_in_silence() {
+fn unknown_content_is_never_lost_silently() {
     let dir = tempfile::tempdir().unwrap();
     let (path, out) = (dir.path().join("f.zt"), dir.path().join("out.zt"));
     stating(&path, "1.2.0");
@@ -141,11 +141,11 @@ fn what_is_not_known_is_not_lost_in_silence() {
     ] {
         std::fs::write(&path, &bytes).unwrap();
         for e in [renamed(&path).unwrap_err(), compact(&path, WriteOptions::new()).unwrap_err()] {
-            assert_eq!(e.code(), "edit/unkept");
+            assert_eq!(e.code(), "edit/unrepresented");
             assert!(e.message().contains(what), "{e}");
         }
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
-        // A conversion writes another file, and reports what is not in it.
+        // A conversion writes another file, and reports the items that are not in it.
         let file = holdall::open(&path).unwrap();
         let options = holdall::Convert::new(WriteOptions::new().with_overwrite(true));
         let report = holdall::convert(&file, &out, &options).unwrap();
@@ -184,7 +184,7 @@ fn edits_in_place_follow_one_another() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_changes_nothing() {
+fn impossible_edits_are_refused_without_changes() {
     let dir = tempfile::tempdir().unwrap();
     for (format, version) in TARGETS {
         let path = dir.path().join("f");
@@ -202,7 +202,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn what_stays_keeps_its_encoding_digest_and_alignment() {
+fn kept_tensors_keep_encoding_digest_and_alignment() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f.zt");
     let options = WriteOptions::new()
@@ -281,7 +281,7 @@ fn no_change_writes_nothing() {
 }
 
 #[test]
-fn who_opens_a_file_while_it_is_edited_gets_the_old_one_or_the_new_one() {
+fn readers_during_an_edit_see_the_old_or_the_new_file() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f.zt");
@@ -436,7 +436,7 @@ fn make_f32(path: &Path, format: &str, names: &[&str]) {
 /// next edit removes what a killed one left.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_was_removed_in_place_is_zeros() {
+fn removed_bytes_are_zeroed_in_place() {
     use std::os::unix::fs::FileExt as _;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f.zt");
@@ -545,7 +545,7 @@ fn shared_components_of_several_types_stay_shared() {
 /// Files as authors of the documents create them: each can be edited and written in its own version, with all
 /// of its contents; otherwise an edit reports what it would lose, and a conversion names it.
 #[test]
-fn what_authors_put_into_a_file_is_kept_or_named() {
+fn unknown_content_is_kept_or_named() {
     use holdall::{Convert, convert};
     let dir = tempfile::tempdir().unwrap();
     let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/ztensor"));

@@ -333,7 +333,7 @@ fn a_shard_by_itself_keeps_the_names_that_an_index_gives() {
 
 /// A shard that another index names too is kept.
 #[test]
-fn what_another_index_names_is_not_removed() {
+fn shards_of_another_index_are_not_removed() {
     let dir = tempfile::tempdir().unwrap();
     let (_, model) = models(dir.path(), "safetensors");
     let other = model.with_file_name("other.safetensors.index.json");
@@ -349,7 +349,7 @@ fn what_another_index_names_is_not_removed() {
 
 /// A reader that opens a model during an edit gets the old one or the new one.
 #[test]
-fn who_opens_a_model_while_its_files_are_edited_gets_one() {
+fn readers_during_an_edit_see_one_version_of_the_model() {
     let dir = tempfile::tempdir().unwrap();
     let (_, model) = models(dir.path(), "safetensors");
     let path = model.clone();
@@ -381,7 +381,7 @@ fn every_operation_is_in_the_table_once() {
 
 /// Operations that the table refuses are refused with its rule, and nothing is written.
 #[test]
-fn what_the_table_refuses_is_refused() {
+fn unsupported_operations_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let archive = dir.path().join("a.tar");
     std::fs::write(&archive, [0; 1024]).unwrap();

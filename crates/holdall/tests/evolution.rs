@@ -313,7 +313,7 @@ fn whole(kind: &Value) -> Value {
 
 fn built(path: &Path, schema: &Document, records: &[Value]) -> File {
     let build = Build::create(path, &WriteOptions::new()).unwrap();
-    let (mut build, mut set) = build.dataset_for(schema, None).unwrap();
+    let (mut build, mut set) = build.dataset_from_document(schema, None).unwrap();
     for record in records {
         set.value(record).unwrap();
     }
@@ -323,7 +323,7 @@ fn built(path: &Path, schema: &Document, records: &[Value]) -> File {
 }
 
 #[test]
-fn compatible_is_what_checks_and_migrates() {
+fn compatible_schemas_check_and_migrate() {
     let folder = tempfile::tempdir().unwrap();
     let limits = SchemaLimits::default();
     let (mut compatible, mut other) = (0, 0);
@@ -435,7 +435,7 @@ fn model(dice: &mut Dice) -> (Value, Value, Vec<TensorSpec>) {
 }
 
 #[test]
-fn compatible_models_are_what_checks_migrates_and_is_read() {
+fn compatible_models_check_migrate_and_read() {
     let folder = tempfile::tempdir().unwrap();
     let limits = SchemaLimits::default();
     let (mut compatible, mut other) = (0, 0);

@@ -6,7 +6,7 @@ mod make_example;
 use std::path::Path;
 
 #[test]
-fn the_example_file_is_what_its_program_writes() {
+fn the_example_file_matches_its_program() {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tiny.zt");
     let kept = std::fs::read(kept).expect("examples/tiny.zt");
     let folder = tempfile::tempdir().expect("a folder");

@@ -62,7 +62,7 @@ fn later(
 }
 
 #[test]
-fn what_is_wanted_first_comes_in_a_round_trip_while_the_rest_loads() {
+fn a_prioritized_tensor_loads_in_one_round_trip() {
     const LAYERS: usize = 24;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");

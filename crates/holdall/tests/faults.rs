@@ -128,7 +128,7 @@ fn a_conversion_takes_it_when_the_broken_tensor_is_left_out() {
 }
 
 #[test]
-fn a_comparison_says_that_it_cannot_tell() {
+fn an_incomplete_comparison_is_reported() {
     for (bytes, code) in all() {
         let found = diff(&open(&bytes), &open(&bytes), &DiffOptions::new()).unwrap();
         let changed: Vec<_> = found.changed.iter().map(|t| t.name.as_str()).collect();

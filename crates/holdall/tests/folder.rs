@@ -55,7 +55,7 @@ fn numbers_that_json_lacks_hide_nothing() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_and_hides_nothing() {
+fn invalid_configs_give_a_warning() {
     let nested = "[".repeat(100_000);
     for text in ["", "{", "[]", r#"{"model_type": nan}"#, r#"{"a": 1, "a": 2}"#, &nested] {
         let dir = folder(&[("config.json", text), ("vocab.txt", "")]);

@@ -120,7 +120,7 @@ fn elements_of_every_type_become_sparse() {
 }
 
 #[test]
-fn patterns_take_what_gets_smaller_and_names_take_all() {
+fn patterns_select_shrinking_tensors_and_names_select_all() {
     let dir = Folder::new();
     let full = dense("full", &[2, 2], part(Role::Data, DType::F32, f32s(&[1.0, 2.0, 3.0, 4.0])));
     let half =
@@ -249,7 +249,7 @@ fn blocks_take_rows_of_whole_ones() {
 
 /// Blocks with searched scales, of more elements than one thread quantizes at a time.
 #[test]
-fn a_model_in_blocks_of_256_tells_its_error() {
+fn a_model_in_blocks_of_256_reports_its_error() {
     let dir = Folder::new();
     let numbers = values(320 * 256);
     let w = dense("w", &[320, 256], part(Role::Data, DType::F32, f32s(&numbers)));
@@ -289,7 +289,7 @@ fn values(count: u32) -> Vec<f32> {
 }
 
 #[test]
-fn the_error_that_is_told_is_that_of_what_is_read() {
+fn the_reported_error_matches_the_read_values() {
     let dir = Folder::new();
     let all = values(24 * 50);
     for bits in 1..=8u32 {

@@ -92,7 +92,7 @@ fn rows(column: &Gathered) -> Vec<String> {
         other => panic!("{other:?}"),
     };
     assert_eq!(out.len(), len);
-    if let Some(there) = &column.there {
+    if let Some(there) = &column.presence {
         let gone: Vec<usize> = (0..len).filter(|at| !bit(there, *at)).collect();
         assert_eq!((gone.len(), gone.is_empty()), (column.absent, false));
         gone.into_iter().for_each(|at| out[at] = "absent".to_owned());
@@ -170,7 +170,7 @@ fn columns_are_the_same_however_they_are_gathered() {
 }
 
 #[test]
-fn nothing_is_left_in_memory_that_columns_had_before() {
+fn gathered_columns_do_not_contain_old_memory() {
     const COUNT: u64 = 140_009;
     let kind = json!({"type": "object", "TypeDef:Struct": ["n", "s", "box"], "required": ["n", "s", "box"],
     "properties": {

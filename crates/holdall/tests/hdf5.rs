@@ -161,8 +161,8 @@ fn attributes_are_values() {
         assert_eq!(w.attributes().get("a19"), Some(&Value::Integer(19)), "{version}");
         let long = w.attributes().get("long").and_then(Value::as_text).map(str::len);
         assert_eq!(long, Some(5000), "{version}");
-        let unkept = file.index().unkept().join("; ");
-        assert!(unkept.contains("`t`"), "{unkept}");
+        let unrepresented = file.index().unrepresented().join("; ");
+        assert!(unrepresented.contains("`t`"), "{unrepresented}");
         assert_eq!(w.attributes().get("ref"), Some(&Value::Text("/w".to_owned())), "{version}");
     }
     let keras = holdall::open(folder("hdf5").join("h5py_zipped.keras")).unwrap();
@@ -199,7 +199,7 @@ fn layers_without_weights_have_groups() {
 
 /// Written files have the same contents when read: elements, names in groups, attributes of every kind.
 #[test]
-fn what_is_written_reads_as_it_was() {
+fn written_files_read_back_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     for (source, _) in described::files("hdf5") {
@@ -313,7 +313,7 @@ fn what_is_written_reads_as_it_was() {
 
 /// Contents that HDF5 lacks are refused before a file is created.
 #[test]
-fn what_cannot_be_written_is_refused() {
+fn unsupported_tensors_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("no.h5");
     let code = |specs: &[holdall::TensorSpec]| {
@@ -456,7 +456,7 @@ fn attributes_of_unknown_kinds_are_passed_over() {
         (elsewhere, "the attribute `?`: a message is in the table of shared messages"),
     ] {
         let file = open(with_root(&[message])).unwrap();
-        assert_eq!(file.index().unkept(), [why]);
+        assert_eq!(file.index().unrepresented(), [why]);
         assert_eq!(file.tensor("w").unwrap().dense().unwrap().bytes().len(), 16);
     }
     let (_, bytes) =
@@ -467,7 +467,7 @@ fn attributes_of_unknown_kinds_are_passed_over() {
 
 /// Memory and time depend on the actual contents, not on declared sizes.
 #[test]
-fn lies_about_sizes_cost_nothing() {
+fn false_sizes_allocate_nothing() {
     let never = |dims: &[u64]| code(dataset(&[shape(dims), contiguous(u64::MAX, 0)], &[]));
     assert_eq!(never(&[4]), "");
     assert_eq!(never(&[1 << 20, 1 << 20]), "zstd/decoded-len");
@@ -504,7 +504,7 @@ fn files_may_be_cut_anywhere() {
 /// Members of compounds count as values, and those of a dataset once for each of its paths, as its attributes
 /// do.
 #[test]
-fn what_paths_share_counts_for_each() {
+fn shared_objects_count_for_each_path() {
     let names: Vec<String> = (0..9).map(|n| format!("m{n}")).collect();
     let members: Vec<(&str, u8, &[u8])> =
         names.iter().zip(0..).map(|(name, n)| (name.as_str(), 4 * n, &I32[..])).collect();

@@ -33,7 +33,7 @@ fn noise(len: usize) -> Vec<u8> {
 const KIB: u64 = 1 << 10;
 
 #[test]
-fn the_end_comes_first_and_tells_the_length() {
+fn the_end_is_fetched_first_with_the_length() {
     let bytes = noise(1 << 20);
     let server = Server::with_file(bytes.clone());
     let source = open(&server).unwrap();
@@ -254,7 +254,7 @@ fn every_answer_has_the_validator_of_the_first() {
 }
 
 #[test]
-fn a_server_that_cannot_tell_versions_apart_gets_a_warning() {
+fn a_server_without_validators_gives_a_warning() {
     let bytes = noise(1 << 20);
     for (tag, date, now, says) in [
         ("\"a\"", "", "", ""),
@@ -285,7 +285,7 @@ fn a_server_that_cannot_tell_versions_apart_gets_a_warning() {
 }
 
 #[test]
-fn what_is_odd_about_a_server_is_told_with_the_file() {
+fn server_warnings_are_listed_with_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.safetensors");
     let header = br#"{"w":{"dtype":"U8","shape":[600000],"data_offsets":[0,600000]}}"#;
@@ -306,7 +306,7 @@ fn what_is_odd_about_a_server_is_told_with_the_file() {
 
 #[cfg(feature = "carton")]
 #[test]
-fn and_with_a_package_and_the_files_in_it() {
+fn server_warnings_are_listed_with_a_package() {
     use holdall::carton::{Description, FileContent, Package, Packer};
     let dir = tempfile::tempdir().unwrap();
     let tiny = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tiny.zt");
@@ -330,7 +330,7 @@ fn and_with_a_package_and_the_files_in_it() {
 }
 
 #[test]
-fn headers_that_say_which_bytes_come_come_once() {
+fn duplicate_response_headers_are_refused() {
     let bytes = noise(1 << 20);
     let part = "bytes 524288-1048575/1048576";
     for (name, value) in [
@@ -421,7 +421,7 @@ fn more_or_fewer_bytes_than_promised_are_refused() {
 }
 
 #[test]
-fn what_passes_is_tried_again_and_what_came_counts() {
+fn temporary_failures_are_retried_from_the_received_bytes() {
     let bytes = noise(1 << 20);
     let all = bytes.clone();
     let server = Server::new(move |r| {
@@ -534,7 +534,7 @@ fn redirects_are_followed_under_the_policy() {
 }
 
 #[test]
-fn where_a_link_runs_out_its_origin_is_asked_again() {
+fn an_expired_redirect_is_requested_again() {
     let bytes = noise(1 << 20);
     let all = bytes.clone();
     let turn = Arc::new(AtomicUsize::new(0));
@@ -571,7 +571,7 @@ fn hosts_that_are_not_public_are_refused_before_they_are_asked() {
 }
 
 #[test]
-fn credentials_are_sent_and_not_told() {
+fn credentials_are_sent_and_never_displayed() {
     let bytes = noise(600_000);
     let server = Server::new(move |r| match r.header("authorization") {
         Some("Basic bWU6c2VjcmV0") if r.nth < 1 => Reply::file(&bytes, "\"v1\"", r),
@@ -638,7 +638,7 @@ fn a_connection_that_is_to_end_has_no_second_answer() {
 }
 
 #[test]
-fn long_bodies_may_be_cut_off_at_any_byte_and_what_came_counts() {
+fn long_bodies_resume_after_any_byte() {
     const LEN: usize = 300_000;
     let bytes = noise(1 << 20);
     for cut in [0, 1, 100, 65_535, 65_536, 65_537, 131_072, 131_073, 234_463, 234_464, LEN - 1] {

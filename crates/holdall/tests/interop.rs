@@ -182,7 +182,7 @@ fn compare(peer: Peer, path: &Path) {
 
 #[test]
 #[ignore = "needs the peers: cargo xtask interop"]
-fn what_crates_write_we_read() {
+fn we_read_files_of_other_crates() {
     for peer in CRATES {
         let folder = tempfile::tempdir().unwrap();
         for path in peer.write(folder.path()) {
@@ -193,7 +193,7 @@ fn what_crates_write_we_read() {
 
 #[test]
 #[ignore = "needs the peers: cargo xtask interop"]
-fn python_writes_what_we_read() {
+fn we_read_files_of_python() {
     let folder = tempfile::tempdir().unwrap();
     for path in Peer::Python.write(folder.path()) {
         compare(Peer::Python, &path);
@@ -202,7 +202,7 @@ fn python_writes_what_we_read() {
 
 #[test]
 #[ignore = "needs the peers: cargo xtask interop"]
-fn python2_writes_what_we_read_and_convert_both_ways() {
+fn we_read_and_convert_files_of_python2() {
     let folder = tempfile::tempdir().unwrap();
     for path in Peer::Python2.write(folder.path()) {
         compare(Peer::Python2, &path);
@@ -230,7 +230,7 @@ fn python2_writes_what_we_read_and_convert_both_ways() {
 
 #[test]
 #[ignore = "needs the peers: cargo xtask interop"]
-fn python2_reads_what_we_write() {
+fn python2_reads_our_files() {
     with_every_option("ztensor2", "2", |path| compare(Peer::Python2, path));
     // A sharded model, which the package finds by the names of its files and verifies as a whole.
     let folder = tempfile::tempdir().unwrap();
@@ -406,7 +406,7 @@ fn with_every_option(format: &str, version: &str, mut check: impl FnMut(&Path)) 
 
 #[test]
 #[ignore = "needs the peers: cargo xtask interop"]
-fn what_we_write_crates_read() {
+fn other_crates_read_our_files() {
     for (version, peer) in [("0.1", "0.1.0"), ("1.0", "1.0.0"), ("1.2", "1.1.1"), ("1.2", "1.2.3")]
     {
         with_every_option("ztensor", version, |path| compare(Peer::Crate(peer), path));
@@ -415,7 +415,7 @@ fn what_we_write_crates_read() {
 
 #[test]
 #[ignore = "needs the peers: cargo xtask interop"]
-fn python_reads_what_we_write() {
+fn python_reads_our_files() {
     with_every_option("ztensor", "1.2", |path| compare(Peer::Python, path));
     with_every_option("safetensors", "", |path| compare(Peer::Python, path));
     for path in corpus_files::files("accept") {

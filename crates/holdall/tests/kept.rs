@@ -130,7 +130,7 @@ fn python_attributes_of_tensors_survive_or_are_named() {
     std::fs::copy(case("attributes.pt"), &edited).unwrap();
     // A tensor subclass cannot be written again.
     let e = rename(&edited, "p", "q").unwrap_err();
-    assert!(e.code() == "edit/unkept" && e.to_string().contains("`p.tag`"), "{e}");
+    assert!(e.code() == "edit/unrepresented" && e.to_string().contains("`p.tag`"), "{e}");
     let zt = converted(&file, &dir.path().join("a.zt"));
     are_same(&file, &zt);
     let back = converted(&zt, &dir.path().join("b.pt"));
@@ -216,7 +216,7 @@ fn attributes_of_dicts_are_named() {
         edit.rename(tensor, "v").unwrap();
         match edit.commit() {
             Ok(report) => assert_eq!(report.left_behind, Vec::from_iter(left)),
-            Err(e) => assert!(e.code() == "edit/unkept" && !is_editable, "{e}"),
+            Err(e) => assert!(e.code() == "edit/unrepresented" && !is_editable, "{e}"),
         }
     }
 }
@@ -334,7 +334,7 @@ fn deflated_storages_of_torch_are_held_to_their_checksums() {
 
 /// An 8-bit weight is not cast without its scales.
 #[test]
-fn a_weight_whose_scale_lies_beside_it_is_not_cast() {
+fn a_weight_with_a_separate_scale_is_not_cast() {
     let dir = tempfile::tempdir().unwrap();
     let (path, out) = (dir.path().join("a.safetensors"), dir.path().join("out.safetensors"));
     for scales in ["l.weight_scale_inv", "l.weight_scale", "l.scale_weight", "l.weight.scales"] {

@@ -102,7 +102,7 @@ fn the_documents_own_layout_has_values() {
 }
 
 #[test]
-fn without_a_description_it_is_not_known_and_advice_is_given() {
+fn a_layout_without_description_is_refused_with_advice() {
     let file = make::open(bytes_of("ztensor@1.0", &Attributes::new(), &[printed()]));
     let w = file.tensor("w").unwrap();
     let e = w.to_dense().unwrap_err();
@@ -115,7 +115,7 @@ fn without_a_description_it_is_not_known_and_advice_is_given() {
 }
 
 #[test]
-fn it_becomes_dense_on_its_way_into_another_file() {
+fn a_described_layout_becomes_dense_in_other_formats() {
     let dir = tempfile::tempdir().unwrap();
     let file = opened(&[printed()], "ztensor@1.0", QUANTIZED_4BIT);
     let target = dir.path().join("out.safetensors");
@@ -141,7 +141,7 @@ fn it_becomes_dense_on_its_way_into_another_file() {
 }
 
 #[test]
-fn files_of_one_layout_are_compared_by_what_they_stand_for() {
+fn described_layouts_are_compared_by_value() {
     let with = |data: u8, scale: f32| {
         let parts = vec![
             part(role("data"), DType::U8, vec![data; 2]),
@@ -271,7 +271,7 @@ one = { shape = ["n - 3"] }
 }
 
 #[test]
-fn descriptions_that_cannot_be_read_are_told_by_line_and_key() {
+fn invalid_descriptions_are_reported_with_line_and_key() {
     let head = "[layouts.x]\nindex = ['i']\nvalue = '1'\n[layouts.x.components]\n";
     let with = |key: &str, value: &str| {
         format!("[layouts.x]\nindex = ['i']\nvalue = '1'\n{key} = {value}\ncomponents = {{}}\n")
@@ -372,7 +372,7 @@ fn descriptions_that_cannot_be_read_are_told_by_line_and_key() {
 
 /// A dense tensor is read as dense, whatever the descriptions.
 #[test]
-fn descriptions_are_of_layouts_that_have_no_meaning_alone() {
+fn built_in_layouts_ignore_descriptions() {
     let made = dense("d", &[2], part(Role::Data, DType::F32, f32s(&[1.0, 2.0])));
     let file = opened(&[made], "ztensor@1.2.0", QUANTIZED_4BIT);
     assert!(file.tensor("d").unwrap().description().is_none());

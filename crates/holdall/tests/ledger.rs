@@ -115,9 +115,14 @@ impl Encode for Dropping {
         let declared: Vec<TensorSpec> = kept.map(|spec| self.without_lost(spec)).collect();
         self.0.begin(&attributes, &declared)
     }
-    fn before(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<Bytes> {
+    fn preceding_bytes(
+        &mut self,
+        end: u64,
+        tensor: &TensorSpec,
+        component: usize,
+    ) -> Result<Bytes> {
         match self.part(tensor, component) {
-            Some((spec, at)) => self.0.before(end, &spec, at),
+            Some((spec, at)) => self.0.preceding_bytes(end, &spec, at),
             None => Ok(Bytes::new()),
         }
     }
@@ -147,11 +152,16 @@ impl Encode for Dropping {
         }
         self.0.component_written(&spec, at, stored)
     }
-    fn states(&self, tensor: &TensorSpec, component: usize) -> bool {
-        self.0.states(tensor, component)
+    fn stores_in_header(&self, tensor: &TensorSpec, component: usize) -> bool {
+        self.0.stores_in_header(tensor, component)
     }
-    fn state(&mut self, tensor: &TensorSpec, component: usize, bytes: &[u8]) -> Result<()> {
-        self.0.state(tensor, component, bytes)
+    fn add_header_values(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        bytes: &[u8],
+    ) -> Result<()> {
+        self.0.add_header_values(tensor, component, bytes)
     }
     fn finish(&mut self, end: u64) -> Result<Bytes> {
         self.0.finish(end)
@@ -294,7 +304,7 @@ fn a_migration_publishes_nothing_that_lacks_an_item() {
         tensor.attributes.set("unit", Value::Text("m".into()));
         build.tensor(tensor, &[&[1; 24]]).unwrap();
     }
-    let mut points = build.dataset_of("points", &kind("x")).unwrap();
+    let mut points = build.dataset_with_kind("points", &kind("x")).unwrap();
     points.text(br#"{"x": 1.5}"#).unwrap();
     build.add(points).unwrap();
     build.finish().unwrap();
@@ -376,7 +386,7 @@ fn is_refusal(e: &Error) -> bool {
 
 /// Each accepted file in each format that can be written: everything that the target lacks is reported.
 #[test]
-fn conversions_of_the_corpus_lose_nothing_without_a_word() {
+fn conversions_of_the_corpus_report_every_loss() {
     let dir = tempfile::tempdir().unwrap();
     let targets: Vec<&Format> = formats::writable().filter(|format| !format.has_graph).collect();
     let (mut written, mut turn, mut wrong) = (0, 0, Vec::new());
@@ -487,7 +497,7 @@ fn write_dense(
 }
 
 #[test]
-fn values_beside_tensors_go_with_the_tensors_that_are_chosen() {
+fn values_among_tensors_follow_the_selection() {
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (dir.path().join("from.pth"), dir.path().join("to.safetensors"));
     let tensors = [("model.w", DType::F32, None), ("optimizer.state.0", DType::F32, None)];
@@ -512,7 +522,7 @@ fn values_beside_tensors_go_with_the_tensors_that_are_chosen() {
 }
 
 #[test]
-fn a_weight_is_not_converted_without_the_scale_beside_it() {
+fn a_weight_is_not_converted_without_its_scale() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("to.safetensors");
     let f8 = Some(holdall::LogicalType::F8E4M3Fn);
@@ -576,7 +586,7 @@ fn attributes_of_a_quantized_tensor_outlive_its_parameters() {
 }
 
 #[test]
-fn digests_that_the_target_has_no_place_for_are_named() {
+fn digests_that_the_target_cannot_store_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (dir.path().join("from.zt"), dir.path().join("to"));
     write_source(&from, WriteOptions::new().with_digest(Some(Algorithm::Sha256))).unwrap();

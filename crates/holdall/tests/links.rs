@@ -157,7 +157,7 @@ fn a_damaged_file_is_found_and_replaced() {
 }
 
 #[test]
-fn every_address_is_tried_and_told() {
+fn every_address_is_tried_and_reported() {
     let bytes = noise(1000);
     let all = bytes.clone();
     let server = Server::new(move |r| match r.target.as_str() {
@@ -206,7 +206,7 @@ fn a_file_is_asked_for_at_32_addresses_at_most() {
 }
 
 #[test]
-fn what_cannot_be_gone_on_with_is_not_left_behind() {
+fn failed_fetches_leave_no_files() {
     let server = Server::new(|r| match r.target.as_str() {
         "/wrong" => Reply::new(200, "something else"),
         _ => Reply::new(404, ""),
@@ -315,7 +315,7 @@ fn content_encodings_are_undone_by_the_headers_word() {
 }
 
 #[test]
-fn encodings_that_are_not_what_they_say_are_refused() {
+fn false_encodings_are_refused() {
     let bytes = noise(50_000);
     let half = |mut coded: Vec<u8>| {
         coded.truncate(coded.len() / 2);
@@ -386,7 +386,7 @@ fn bombs_are_stopped() {
 }
 
 #[test]
-fn no_more_comes_than_what_is_declared() {
+fn responses_longer_than_declared_are_refused() {
     let bytes = noise(5000);
     let packed = zstd::encode_all(&bytes[..], 1).unwrap();
     for (encoded, declared) in [(false, true), (false, false), (true, true)] {
@@ -428,7 +428,7 @@ fn ranges(server: &Server) -> Vec<Option<String>> {
 }
 
 #[test]
-fn what_was_cut_off_goes_on_where_it_stopped() {
+fn an_interrupted_fetch_resumes() {
     let bytes = noise(400_000);
     let server = Server::new(cutting(bytes.clone(), &[100_000, 150_000]));
     Cache::new().gets(&bytes, &[server.url("/f")]);
@@ -441,7 +441,7 @@ fn what_was_cut_off_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn a_later_process_goes_on_too() {
+fn an_interrupted_fetch_resumes_in_another_process() {
     let bytes = noise(400_000);
     let server = Server::new(cutting(bytes.clone(), &[100_000, 0, 0, 0]));
     let cache = Cache::new();
@@ -496,7 +496,7 @@ fn a_part_of_another_version_or_address_is_not_gone_on_with() {
 }
 
 #[test]
-fn what_is_encoded_or_has_no_version_begins_anew() {
+fn encoded_or_unversioned_responses_restart() {
     let bytes = noise(300_000);
     for tag in [None, Some("\"v1\"")] {
         let (all, coded) = (bytes.clone(), gzip(&bytes));
@@ -529,7 +529,7 @@ fn shorter_answers_than_promised_are_tried_again() {
 }
 
 #[test]
-fn links_of_strangers_reach_public_hosts_by_https_alone() {
+fn links_reach_only_public_hosts_by_https() {
     let server = Server::with_file(noise(10));
     let port = server.port();
     let strict = Cache::under(&Policy::new());
@@ -553,7 +553,7 @@ fn links_of_strangers_reach_public_hosts_by_https_alone() {
 }
 
 #[test]
-fn several_files_come_at_once_and_progress_is_told() {
+fn several_files_are_fetched_at_once_with_progress() {
     let files: Vec<Vec<u8>> = (1..=6).map(|n| noise(n * 50_000)).collect();
     let (sent, now, most) = (files.clone(), Mutex::new(0), Arc::new(Mutex::new(0)));
     let seen = most.clone();
@@ -624,7 +624,7 @@ fn processes_that_want_the_same_file_fetch_it_once() {
 }
 
 #[test]
-fn a_killed_fetch_leaves_no_name_and_the_next_goes_on() {
+fn a_killed_fetch_publishes_nothing_and_the_next_resumes() {
     let bytes = noise(2_000_000);
     let all = bytes.clone();
     let server = Server::new(move |r| {

@@ -275,7 +275,7 @@ fn a_folder_with_several_variants_asks_which() {
 }
 
 #[test]
-fn what_is_missing_or_stale_is_said() {
+fn missing_and_stale_files_are_reported() {
     let (code, message) = refusal(case("missing"));
     assert_eq!(code, "shards/missing");
     assert!(
@@ -322,7 +322,7 @@ fn external_data_in_a_package_is_found() {
 
 /// Bytes in memory have no sibling files: a part is recognised as one.
 #[test]
-fn a_part_alone_is_known_as_one() {
+fn a_single_shard_is_recognized() {
     let dir = tempfile::tempdir().unwrap();
     let models = models(dir.path());
     let parts = &models.iter().find(|model| model.folder.ends_with("parts")).unwrap().folder;

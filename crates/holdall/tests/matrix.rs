@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Larger files test nothing that smaller ones do not.
-const MOST_LEN: u64 = 200_000;
+const MAX_LEN: u64 = 200_000;
 
 /// Returns each version in which a format can be written.
 fn targets() -> Vec<(&'static Format, Option<&'static str>)> {
@@ -56,7 +56,7 @@ fn every_file_goes_into_every_format_or_is_refused_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let (mut wrong, mut written) = (Vec::new(), BTreeMap::<(String, &str), u32>::new());
     for path in corpus_files::files("accept").into_iter().chain(checkpoints()) {
-        if path.metadata().unwrap().len() > MOST_LEN {
+        if path.metadata().unwrap().len() > MAX_LEN {
             continue;
         }
         let source = holdall::open(&path).unwrap();

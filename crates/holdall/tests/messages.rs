@@ -13,23 +13,23 @@ use holdall::{
 use std::path::Path;
 
 /// Maximum number of characters of a message, a hint or a warning.
-const MOST: usize = 1000;
+const MAX: usize = 1000;
 
 /// Compares an error's texts with the limit. When printed, a message is preceded by names and a position.
 #[track_caller]
 fn bounded(e: &Error) {
     let len = |text: &str| text.chars().count();
-    assert!(len(e.message()) <= MOST, "{} characters: {e}", len(e.message()));
-    assert!(e.hint().is_none_or(|hint| len(hint) <= MOST), "{e}");
+    assert!(len(e.message()) <= MAX, "{} characters: {e}", len(e.message()));
+    assert!(e.hint().is_none_or(|hint| len(hint) <= MAX), "{e}");
     let named = e.source_name().map_or(0, len);
-    assert!(len(&e.to_string()) <= MOST + 600 + named, "{} characters", len(&e.to_string()));
+    assert!(len(&e.to_string()) <= MAX + 600 + named, "{} characters", len(&e.to_string()));
 }
 
 #[track_caller]
 fn warnings_are_bounded(file: &holdall::File) {
     for warning in file.warnings() {
-        assert!(warning.message.chars().count() <= MOST, "{warning}");
-        assert!(warning.to_string().chars().count() <= MOST + 300);
+        assert!(warning.message.chars().count() <= MAX, "{warning}");
+        assert!(warning.to_string().chars().count() <= MAX + 300);
     }
 }
 
@@ -177,7 +177,7 @@ fn long_values_are_cut_in_packages() {
     ] {
         let texts = opened(dir.path(), &toml, None, None);
         assert!(!texts.is_empty(), "{}", &toml[..200.min(toml.len())]);
-        assert!(texts.iter().all(|t| t.chars().count() <= MOST));
+        assert!(texts.iter().all(|t| t.chars().count() <= MAX));
         texts_seen += texts.len();
     }
     let row = |name: &str, dtype: &str, file: &str| {
@@ -190,25 +190,25 @@ fn long_values_are_cut_in_packages() {
         format!("[[tensor]]\nname = '{long}'\ndtype = 'nested'\ninner = ['{long}x']\n"),
     ] {
         let texts = opened(dir.path(), &sound, Some(&index), None);
-        assert!(texts.iter().all(|t| t.chars().count() <= MOST) && !texts.is_empty());
+        assert!(texts.iter().all(|t| t.chars().count() <= MAX) && !texts.is_empty());
         texts_seen += texts.len();
     }
     for links in [format!("version = 1\n[urls]\n{long} = []\n"), format!("version = '{long}'")] {
         let texts = opened(dir.path(), &sound, None, Some(&links));
-        assert!(texts.iter().all(|t| t.chars().count() <= MOST) && !texts.is_empty());
+        assert!(texts.iter().all(|t| t.chars().count() <= MAX) && !texts.is_empty());
         texts_seen += texts.len();
     }
     assert!(texts_seen >= 16);
     for manifest in [format!("{long}\n"), format!("{long}={}\n", "0".repeat(64))] {
         std::fs::write(dir.path().join("MANIFEST"), manifest).unwrap();
         let texts = opened(dir.path(), &sound, None, None);
-        assert!(texts.iter().all(|t| t.chars().count() <= MOST) && !texts.is_empty());
+        assert!(texts.iter().all(|t| t.chars().count() <= MAX) && !texts.is_empty());
     }
 }
 
 /// Elements that do not fill whole bytes are called by their logical type, not by their storage type.
 #[test]
-fn elements_are_called_what_they_are() {
+fn messages_name_the_element_type() {
     let header = br#"{"w":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}"#;
     let bytes = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 2]].concat();
     let file = OpenOptions::new().open_bytes(bytes, "made.safetensors").unwrap();

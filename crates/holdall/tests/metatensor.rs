@@ -73,7 +73,7 @@ fn dense_tensors_come_back_from_safetensors() {
 }
 
 #[test]
-fn verification_counts_what_it_looked_at() {
+fn verification_counts_the_checked_items() {
     let report = |name: &str| {
         let path = corpus_files::root().join("accept/metatensor").join(name);
         verify(&holdall::open(path).unwrap(), &VerifyOptions::new()).unwrap()
@@ -91,7 +91,7 @@ fn edits_change_nothing_else() {
         let target = folder.path().join(name);
         std::fs::copy(&path, &target).unwrap();
         let before = holdall::open(&path).unwrap();
-        if !before.index().unkept().is_empty() {
+        if !before.index().unrepresented().is_empty() {
             continue;
         }
         let mut edit = Edit::open(&target).unwrap();

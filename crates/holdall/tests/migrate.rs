@@ -137,7 +137,7 @@ fn describe(plan: &MigrationPlan) -> Vec<String> {
 }
 
 #[test]
-fn a_plan_says_what_a_migration_does() {
+fn a_plan_matches_the_migration() {
     let (_folder, old) = model("mt");
     let plan = migration().plan(&old).unwrap();
     assert_eq!(
@@ -202,7 +202,7 @@ fn functions_are_converters_too() {
     let (_folder, old) = model("mt");
     let turned = Conversion::tensors(|part| {
         let old: Vec<f32> = part.tensor.dense()?.to_f32()?;
-        assert_eq!(part.to.shape, [3, 2]);
+        assert_eq!(part.target.shape, [3, 2]);
         Ok([0, 3, 1, 4, 2, 5].iter().flat_map(|at| old[*at].to_le_bytes()).collect())
     });
     let schema = json!({"properties": {"w1": tensor("F32", &[3, 2])}});
@@ -252,7 +252,7 @@ fn dataset(path: &Path) -> File {
         ("size", kind("String"), true),
     ]);
     let mut build = Build::create(path, &WriteOptions::new()).unwrap();
-    let mut set = build.dataset_of("set", &old).unwrap();
+    let mut set = build.dataset_with_kind("set", &old).unwrap();
     for at in 0..100 {
         set.value(&record(at)).unwrap();
     }
@@ -386,7 +386,7 @@ fn a_plan_names_members() {
 
 /// The caller's keywords apply to migrated records, even if the schema is otherwise unchanged.
 #[test]
-fn keywords_of_ones_own_hold_for_new_records() {
+fn custom_keywords_apply_to_new_records() {
     use holdall::schema::Vocabulary;
     let folder = tempfile::tempdir().unwrap();
     let [old, new] = ["old.mt", "new.mt"].map(|name| folder.path().join(name));
@@ -394,7 +394,7 @@ fn keywords_of_ones_own_hold_for_new_records() {
         {"n": {"TypeDef:Int32": true, "below": 10}}});
     let kind = document(&json, Reading::Record);
     let (mut build, mut set) =
-        Build::create(&old, &replacing()).unwrap().dataset_for(&kind, None).unwrap();
+        Build::create(&old, &replacing()).unwrap().dataset_from_document(&kind, None).unwrap();
     let rows = holdall::records::RowsOptions::new().read(&b"{\"n\": 1}\n{\"n\": 12}\n"[..], "rows");
     set.fill(rows.unwrap(), &holdall::records::FillOptions::new()).unwrap();
     build.add(set).unwrap();
@@ -422,7 +422,7 @@ fn members_of_arrays_are_named_with_their_dataset_or_without() {
     let old = items("price", "Float32");
     let mut build = Build::create(&path, &WriteOptions::new()).unwrap();
     for name in ["one", "other"] {
-        let mut set = build.dataset_of(name, &old).unwrap();
+        let mut set = build.dataset_with_kind(name, &old).unwrap();
         set.value(&json!({"items": [{"price": 1.5}, {"price": 2.0}]})).unwrap();
         build.add(set).unwrap();
     }

@@ -170,7 +170,7 @@ fn files_without_arrays_are_files() {
 
 /// Contents that NumPy cannot express are stored in separate entries, and restored.
 #[test]
-fn what_is_written_is_read_back() {
+fn written_files_are_read_back() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.npz");
     let mut attributes = holdall::Attributes::new();
@@ -218,7 +218,7 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
-fn what_cannot_be_written_is_said() {
+fn unsupported_tensors_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let fails = |spec: TensorSpec| {
         let path = dir.path().join("a.npz");

@@ -173,7 +173,7 @@ fn other_types_are_cast_where_that_is_asked_for() {
 
 /// External data is written next to the model, and back into it.
 #[test]
-fn elements_are_beside_the_model_or_in_it() {
+fn elements_are_in_the_model_or_an_external_file() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out.onnx");
     let beside = |n: &str| dir.path().join(format!("out.onnx{n}.data"));
@@ -219,7 +219,7 @@ fn elements_are_beside_the_model_or_in_it() {
 }
 
 #[test]
-fn what_does_not_fit_the_graph_is_refused() {
+fn changes_that_the_graph_does_not_allow_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out.onnx");
     let model = open(&graph());

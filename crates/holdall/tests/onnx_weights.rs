@@ -53,7 +53,7 @@ fn files_of_onnx_have_its_elements() {
 }
 
 #[test]
-fn what_a_model_says_of_itself_is_attributes() {
+fn metadata_of_a_model_becomes_attributes() {
     let file = holdall::open(folder("onnx").join("onnx_all.onnx")).unwrap();
     let get = |key: &str| file.index().attributes().get(key).map(Value::to_json);
     let is = |key: &str, json: &str| assert_eq!(get(key).as_deref(), Some(json), "{key}");

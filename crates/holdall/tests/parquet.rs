@@ -49,7 +49,7 @@ fn filled(kind: &Value, fill: impl FnOnce(&mut DatasetWriter) -> Result<()>) -> 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.zt");
     let mut build = Build::create(&path, &WriteOptions::new())?;
-    let mut set = build.dataset_of("set", kind)?;
+    let mut set = build.dataset_with_kind("set", kind)?;
     fill(&mut set)?;
     build.add(set)?;
     build.finish()?;
@@ -122,7 +122,7 @@ fn rows_are_held_against_the_schema() {
             Document::new(kind.clone(), "kind", Reading::Record, &SchemaLimits::default()).unwrap();
         let rows = rows(file.clone(), form).unwrap();
         let report = check_rows(rows, &schema, &lenient, &SchemaLimits::default()).unwrap();
-        let found: Vec<_> = report.findings.iter().map(|f| f.at).collect();
+        let found: Vec<_> = report.findings.iter().map(|f| f.location).collect();
         assert_eq!(
             (report.records, found),
             (100, vec![FindingLocation::Record(98), FindingLocation::Record(99)])
@@ -158,7 +158,7 @@ fn a_file_appears_whole_or_not_at_all() {
 }
 
 #[test]
-fn damage_is_told() {
+fn damage_is_reported() {
     for form in FORMS {
         let sound = bytes(form, &table());
         let whole = values(&read(sound.clone(), form, &Limits::default()).unwrap());
@@ -168,7 +168,7 @@ fn damage_is_told() {
         let build = Build::create(folder.path().join("set.zt"), &WriteOptions::new()).unwrap();
         let tried = |bytes: Vec<u8>| -> Result<u64> {
             let rows = rows(bytes, form)?;
-            let mut set = build.dataset_of("set", &rows.kind()?.unwrap())?;
+            let mut set = build.dataset_with_kind("set", &rows.kind()?.unwrap())?;
             let filled = set.fill(rows, &FillOptions::new());
             set.discard();
             filled

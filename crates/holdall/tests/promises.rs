@@ -32,7 +32,7 @@ fn a_file_that_became_shorter_is_an_error_when_it_is_read() {
 }
 
 #[test]
-fn an_open_file_goes_on_reading_the_tensors_that_an_edit_keeps() {
+fn an_open_file_still_reads_tensors_kept_by_an_edit() {
     for io in [Io::Map, Io::Read] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.zt");

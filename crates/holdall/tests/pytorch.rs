@@ -103,7 +103,7 @@ fn sparse_tensors_have_their_layouts() {
 
 /// Whether a tensor requires a gradient is an attribute, and survives being written.
 #[test]
-fn gradients_that_are_wanted_are_wanted_afterwards() {
+fn requires_grad_is_kept() {
     let wants = |file: &holdall::File, name: &str| {
         file.tensor(name).unwrap().attributes().get("torch.requires_grad").cloned()
     };
@@ -137,7 +137,7 @@ fn tied_tensors_are_tied() {
 /// Written files have the same contents when read, and the form that torch maps: stored entries, aligned,
 /// with known names.
 #[test]
-fn what_is_written_reads_as_it_was() {
+fn written_files_read_back_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let source = holdall::open(folder("pytorch").join("torch_state.pt")).unwrap();
@@ -157,9 +157,9 @@ fn what_is_written_reads_as_it_was() {
     assert!(place(&written, "lin.weight").start.is_multiple_of(64));
     assert!(verify(&written, &Default::default()).unwrap().is_sound());
     // A dict with only tensors loses nothing when it is rewritten; other values cannot be kept.
-    assert!(written.index().unkept().is_empty());
+    assert!(written.index().unrepresented().is_empty());
     let nested = holdall::open(folder("pytorch").join("torch_checkpoint.pt")).unwrap();
-    assert!(!nested.index().unkept().is_empty());
+    assert!(!nested.index().unrepresented().is_empty());
 
     // Attributes of files and tensors are stored in separate entries.
     let tensor = holdall::TensorSpec::dense("w", holdall::DType::F32, [2]);
@@ -243,7 +243,7 @@ fn views_stay_inside_their_storages() {
 
 /// All ways to name an object that would be executed.
 #[test]
-fn nothing_is_run() {
+fn no_code_in_a_pickle_is_run() {
     let marker = tempfile::tempdir().unwrap().path().join("ran");
     let command = format!("touch {}", marker.display());
     let short = |text: &str| [vec![0x8c, text.len() as u8], text.as_bytes().to_vec()].concat();
@@ -722,7 +722,7 @@ fn values_of_protocol_0_are_those_of_others() {
 
 /// A tensor that torch saved from a device through the processor's memory has its elements.
 #[test]
-fn tensors_of_devices_are_what_was_copied() {
+fn device_tensors_have_the_copied_values() {
     let alone = tensor(&storage("FloatStorage", "0", 4), 0, &[4], &[1]);
     let inner = &alone[9..alone.len() - 2];
     let pickle = [

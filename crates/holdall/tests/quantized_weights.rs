@@ -97,7 +97,7 @@ fn companions_may_be_in_other_shards() {
 }
 
 #[test]
-fn conversion_to_dense_applies_scales_and_names_what_is_dropped() {
+fn conversion_to_dense_applies_scales_and_names_dropped_tensors() {
     for case in ["fp8-tensor-static", "ct-nvfp4", "comfy-fp8", "gptoss-mxfp4", "torchao-int8"] {
         let file = open(case);
         let temp = tempfile::tempdir().unwrap();

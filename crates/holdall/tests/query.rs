@@ -16,7 +16,7 @@ fn everywhere(test: impl Fn(&Records)) {
 }
 
 #[test]
-fn all_conditions_hold_of_what_is_found() {
+fn found_records_meet_all_conditions() {
     everywhere(|records| {
         let query = records.query().with_condition("id>=100").unwrap();
         let query = query.with_condition("id<110").unwrap();
@@ -78,7 +78,7 @@ fn columns_are_members_as_json() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused() {
+fn invalid_queries_are_refused() {
     everywhere(|records| {
         for (text, code) in [
             ("id=nothing", "records/condition"),

@@ -17,7 +17,7 @@ fn sources(made: File) -> [File; 2] {
 }
 
 #[test]
-fn a_range_is_what_the_whole_has_there() {
+fn a_range_equals_that_part_of_the_whole() {
     let whole = bytes();
     let data = part(Role::Data, DType::U8, whole.clone()).zstd();
     for file in sources(file("ztensor@1.2.0", &[dense("w", &[LEN], data)])) {
@@ -43,7 +43,7 @@ fn a_range_is_what_the_whole_has_there() {
 }
 
 #[test]
-fn several_ranges_are_what_the_whole_has_there() {
+fn several_ranges_equal_those_parts_of_the_whole() {
     let whole = bytes();
     let data = part(Role::Data, DType::U8, whole.clone()).zstd();
     for file in sources(file("ztensor@1.2.0", &[dense("w", &[LEN], data)])) {

@@ -236,7 +236,7 @@ fn many_threads_see_every_record_once() {
 }
 
 #[test]
-fn nothing_is_a_dataset_too() {
+fn a_dataset_may_be_empty() {
     everywhere(&dataset(0), |records| {
         assert!(records.is_empty());
         let x = records.column::<f32>("x").unwrap();

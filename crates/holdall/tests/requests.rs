@@ -214,7 +214,7 @@ fn one_record_of_many_is_found_in_few_requests() {
 }
 
 #[test]
-fn what_records_point_at_is_read_ahead() {
+fn heap_data_of_records_is_read_ahead() {
     let written = records_files::write(&records_files::dataset(3_000), &WriteOptions::new());
     let served = Counted::new(std::fs::read(written.path()).unwrap());
     let file = served.open();

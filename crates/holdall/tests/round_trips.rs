@@ -119,7 +119,7 @@ fn a_file_opens_in_two_and_gives_a_tensor_in_one() {
 }
 
 #[test]
-fn what_both_ends_of_a_short_file_have_comes_once() {
+fn overlapping_ends_of_a_short_file_are_fetched_once() {
     for len in [1000, 100_000] {
         let data = noise(len, 7);
         let tensor = dense("t", &[len as u64], part(Role::Data, DType::U8, data.clone()));
@@ -186,7 +186,7 @@ fn a_model_of_two_hundred_shards_opens_in_a_handful() {
 }
 
 #[test]
-fn of_shards_that_are_not_there_the_first_is_told() {
+fn the_first_missing_shard_is_reported() {
     let map: Vec<String> = (0..40).map(|n| format!(r#""t{n}": "m-{n:02}.safetensors""#)).collect();
     let index = format!(r#"{{"weight_map": {{{}}}}}"#, map.join(","));
     let server = Server::new(move |request| match request.target.as_str() {

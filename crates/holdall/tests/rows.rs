@@ -32,7 +32,7 @@ fn filled(rows: Rows, options: &FillOptions) -> Result<Vec<Value>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.zt");
     let mut build = Build::create(&path, &WriteOptions::new())?;
-    let mut set = build.dataset_of("set", &kind())?;
+    let mut set = build.dataset_with_kind("set", &kind())?;
     set.fill(rows, options)?;
     build.add(set)?;
     build.finish()?;
@@ -66,7 +66,7 @@ fn every_form_gives_the_same_records() {
 }
 
 #[test]
-fn what_the_schema_does_not_say_is_taken_where_asked() {
+fn unknown_members_are_skipped_on_request() {
     let text = "{\"id\": 1, \"name\": null}\n{\"id\": 2, \"more\": 0}\n";
     let refused =
         |options: FillOptions| filled(rows(text, RecordForm::Ndjson), &options).unwrap_err();
@@ -112,7 +112,7 @@ fn a_check_looks_at_every_row() {
     let report = check(&FillOptions::new());
     assert_eq!((report.records, report.found), (4, 2));
     assert!(!report.is_sound());
-    let places: Vec<FindingLocation> = report.findings.iter().map(|f| f.at).collect();
+    let places: Vec<FindingLocation> = report.findings.iter().map(|f| f.location).collect();
     assert_eq!(places, [FindingLocation::Line(2), FindingLocation::Line(3)]);
     assert_eq!(report.findings[0].error.source_name(), Some("rows"));
 }
@@ -126,7 +126,7 @@ fn an_array_is_no_longer_than_allowed() {
 }
 
 #[test]
-fn a_schema_is_made_of_what_is_there() {
+fn a_schema_is_inferred_from_the_rows() {
     let inferred = |text: &str, form, options: &InferOptions, most| {
         infer(rows(text, form), most, options, &SchemaLimits::default())
     };
@@ -272,7 +272,7 @@ fn a_table_builds_under_the_schema_that_is_made_of_it() {
 
 #[cfg(feature = "tables")]
 #[test]
-fn a_table_has_what_its_first_line_has_between_its_fields() {
+fn the_first_line_determines_the_delimiter() {
     for (delimiter, text) in [
         (',', "id,name\n1,a;b|c\n"),
         (',', "id,a;b;c\n1,2\n"),
@@ -302,7 +302,7 @@ fn built(schema: &serde_json::Value, rows: Rows) -> Vec<serde_json::Value> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.mt");
     let mut build = Build::create(&path, &WriteOptions::new()).unwrap();
-    let mut set = build.dataset_of("set", schema).unwrap();
+    let mut set = build.dataset_with_kind("set", schema).unwrap();
     set.fill(rows, &FillOptions::new()).unwrap();
     build.add(set).unwrap();
     build.finish().unwrap();
@@ -320,7 +320,7 @@ fn tables_need_their_feature() {
 }
 
 #[test]
-fn rows_are_checked_by_formats_and_keywords_of_ones_own() {
+fn rows_are_checked_by_custom_formats_and_keywords() {
     use holdall::schema::{Document, Reading, SchemaLimits, Vocabulary};
     let limits = SchemaLimits::default();
     let kind = serde_json::json!({"TypeDef:Struct": ["n"], "required": ["n"], "properties":
@@ -338,7 +338,7 @@ fn rows_are_checked_by_formats_and_keywords_of_ones_own() {
     let folder = tempfile::tempdir().unwrap();
     let write = holdall::WriteOptions::new();
     let build = holdall::records::Build::create(folder.path().join("n.zt"), &write).unwrap();
-    let (_build, mut set) = build.dataset_for(&kind, None).unwrap();
+    let (_build, mut set) = build.dataset_from_document(&kind, None).unwrap();
     assert_eq!(set.fill(rows().unwrap(), &options.clone().without_checks()).unwrap(), 2);
     let e = set.fill(rows().unwrap(), &options).unwrap_err();
     assert_eq!(e.code(), "record/keyword");

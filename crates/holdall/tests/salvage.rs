@@ -207,7 +207,7 @@ fn a_tensor_that_cannot_be_read_is_left_out_by_name_and_not_by_pattern() {
 }
 
 #[test]
-fn a_target_that_is_there_stays() {
+fn an_existing_target_is_kept() {
     let dir = Folder::new();
     let from = dir.damaged(&bytes_of("safetensors", &Attributes::new(), &tensors()));
     let to = dir.path("out.zt");
@@ -218,7 +218,7 @@ fn a_target_that_is_there_stays() {
 }
 
 #[test]
-fn an_edit_in_place_that_is_damaged_falls_back_to_what_was_before() {
+fn a_damaged_edit_falls_back_to_the_previous_state() {
     let dir = Folder::new();
     let path = dir.path("edited.zt");
     std::fs::write(&path, bytes_of("ztensor@1.2.0", &Attributes::new(), &tensors())).unwrap();
@@ -300,7 +300,7 @@ mod zips {
     }
 
     #[test]
-    fn what_is_cut_short_or_changed_is_said_and_left_out() {
+    fn truncated_and_changed_tensors_are_reported_and_omitted() {
         let dir = Folder::new();
         let zip = package();
         let places = places(&zip);

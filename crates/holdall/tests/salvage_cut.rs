@@ -239,7 +239,7 @@ fn parts_of_a_split_file() {
 
 /// A part alone is not the whole model, whatever its name.
 #[test]
-fn a_part_alone_says_what_is_missing() {
+fn a_single_shard_reports_the_missing_ones() {
     let dir = tempfile::tempdir().unwrap();
     let source = holdall::open(folder("gguf").join("gguf_f32_f16.gguf")).unwrap();
     for (format, extension) in [("gguf", "gguf"), ("safetensors", "safetensors")] {

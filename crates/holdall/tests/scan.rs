@@ -79,7 +79,7 @@ fn every_spelling_of_a_global_is_found() {
 }
 
 #[test]
-fn what_is_dangerous_suspicious_and_safe() {
+fn imports_are_dangerous_suspicious_or_safe() {
     let global =
         |module: &str, name: &str| verdict_on(format!("c{module}\n{name}\n)R.").as_bytes()).0;
     for (module, name) in [
@@ -144,7 +144,7 @@ fn what_is_dangerous_suspicious_and_safe() {
 }
 
 #[test]
-fn what_only_running_would_tell_cannot_be_told() {
+fn undecidable_pickles_are_unknown() {
     // The name is the result of a call, a value stored elsewhere, or too long a text.
     let long = [&b"\x80\x04"[..], &text(&"a".repeat(300)), &text("b"), b"\x93)R."].concat();
     for bytes in [
@@ -290,7 +290,7 @@ fn zips_that_readers_differ_about_are_looked_through() {
 }
 
 #[test]
-fn other_files_have_none_or_cannot_be_told() {
+fn files_without_pickles_are_recognized() {
     for (bytes, name, wanted) in [
         (&b"hello\n"[..], "README.md", Verdict::NoPickles),
         // Unpickling this imports a module `at`.
@@ -505,7 +505,7 @@ fn deflated(name: &str, bytes: &[u8]) -> Vec<u8> {
 
 /// Compressed entries of a zip are scanned like stored ones: arrays of objects, archives, packs.
 #[test]
-fn what_is_compressed_hides_nothing() {
+fn compressed_pickles_are_scanned() {
     let bad = b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.";
     let long = [&bad[..], &[0; 8 << 10]].concat();
     let header = format!("{{'descr': '|O', 'fortran_order': False, 'shape': (1,), }}{:59}\n", "");
@@ -530,7 +530,7 @@ fn what_is_compressed_hides_nothing() {
 
 /// Files that an earlier scan called safe, and that execute code.
 #[test]
-fn files_that_were_called_safe_are_not() {
+fn files_formerly_judged_safe_are_unsafe() {
     let cases: [(&str, &[u8], Verdict); 7] = [
         ("ident.bin", include_bytes!("scan_cases/ident.bin"), Verdict::Suspicious),
         ("inner1005.bin", include_bytes!("scan_cases/inner1005.bin"), Verdict::Dangerous),
@@ -561,7 +561,7 @@ fn pickles_go_on_where_items_are_added_to_a_bytearray() {
 
 /// An object that is passed through a call, or changed, gets the verdict of the object.
 #[test]
-fn what_is_handed_through_is_judged_as_what_it_is() {
+fn forwarded_imports_are_judged_by_their_target() {
     let path = "cpathlib\nPath\n";
     for (start, wanted) in [
         // Through a function that returns its argument; through two of them.
@@ -655,7 +655,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_compressed_as_a_whole_is_decompressed() {
+fn wholly_compressed_files_are_decompressed() {
     let fine = b"\x80\x04N.";
     for (bytes, wanted) in [
         (gzip(BAD), Verdict::Dangerous),

@@ -97,7 +97,7 @@ fn an_index_without_its_folder_is_unknown() {
 }
 
 #[test]
-fn models_in_archives_are_scanned_with_the_files_beside_them() {
+fn models_in_archives_are_scanned_with_all_their_files() {
     for (second, verdict) in
         [(Some(GOOD), Verdict::Safe), (Some(BAD), Verdict::Dangerous), (None, Verdict::Unknown)]
     {
@@ -120,7 +120,7 @@ fn models_in_archives_are_scanned_with_the_files_beside_them() {
 }
 
 #[test]
-fn parts_and_files_beside_are_scanned() {
+fn shards_and_side_files_are_scanned() {
     let dir = tempfile::tempdir().unwrap();
     let part = |number: u32| dir.path().join(format!("m-{number:05}-of-00003.gguf"));
     let names = ["a", "b", "c"];

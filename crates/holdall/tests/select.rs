@@ -90,7 +90,7 @@ fn selects_by_include_and_exclude() {
     let names = ["a.w", "a.b", "b.w", "b.b", "x[1]"];
     let chosen = |include: &[&str], exclude: &[&str]| -> Vec<&str> {
         let select = Select::new(include, exclude).unwrap();
-        names.into_iter().filter(|n| select.takes(n)).collect()
+        names.into_iter().filter(|n| select.selects(n)).collect()
     };
     assert_eq!(chosen(&[], &[]), names);
     assert_eq!(chosen(&["a.*"], &[]), ["a.w", "a.b"]);

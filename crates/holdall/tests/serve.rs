@@ -109,7 +109,7 @@ fn ranges_validators_and_lists_are_as_http_has_them() {
 }
 
 #[test]
-fn holdall_opens_what_holdall_serves() {
+fn holdall_opens_served_files() {
     let folder = folder();
     let server = start(service(&folder), HttpOptions::default());
     let policy = Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo);
@@ -135,7 +135,7 @@ fn an_index_is_found_without_decoding_it() {
 }
 
 #[test]
-fn nothing_else_is_read_and_nobody_else_reads() {
+fn only_served_files_are_readable_with_the_token() {
     let folder = folder();
     let mut options = HttpOptions::default();
     options.cors = Some("https://app.example".into());

@@ -88,7 +88,7 @@ fn a_folder_with_an_index_is_one_file() {
 }
 
 #[test]
-fn an_index_that_does_not_fit_is_refused_or_told_of() {
+fn a_mismatched_index_is_refused_or_warned_about() {
     let fails = |map: &str| -> Result<Vec<&str>, &str> {
         let dir = tempfile::tempdir().unwrap();
         model(dir.path(), map);
@@ -172,7 +172,7 @@ fn an_error_of_an_index_names_its_folder() {
 }
 
 #[test]
-fn a_folder_is_what_is_in_it() {
+fn a_folder_opens_by_its_contents() {
     let dir = tempfile::tempdir().unwrap();
     let fails = || holdall::open(dir.path()).map_err(|e| e.code()).map(|file| file.len());
     assert_eq!(fails(), Err("shards/no-model"));
@@ -363,7 +363,7 @@ fn a_gguf_model_is_written_in_parts() {
 
 /// By number of tensors, alone and with a limit on bytes, as safetensors and as parts of GGUF.
 #[test]
-fn files_have_at_most_so_many_tensors() {
+fn shards_have_a_maximum_number_of_tensors() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("in.zt");
     let tensors = [("a", 4, 1.0), ("b", 4, 2.0), ("c", 4, 3.0), ("d", 64, 4.0), ("e", 4, 5.0)];

@@ -130,7 +130,7 @@ fn a_remote_package_with_links_is_read_in_few_requests() {
 }
 
 #[test]
-fn what_others_would_follow_is_checked_first() {
+fn addresses_are_checked_before_writing() {
     let dir = tempfile::tempdir().unwrap();
     let package = pack(&dir.path().join("a.carton"));
     let fails = |path: &str, url: &str| -> Error {
@@ -176,7 +176,7 @@ fn what_others_would_follow_is_checked_first() {
 }
 
 #[test]
-fn wrong_content_leaves_no_package_behind() {
+fn wrong_content_leaves_no_package() {
     let dir = tempfile::tempdir().unwrap();
     let package = pack(&dir.path().join("a.carton"));
     let server = Server::new(|_| Reply::new(200, "something else"));
@@ -191,7 +191,7 @@ fn wrong_content_leaves_no_package_behind() {
 }
 
 #[test]
-fn what_is_compressed_stays_so() {
+fn compressed_entries_stay_compressed() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     let package = pack(&at("a.carton"));

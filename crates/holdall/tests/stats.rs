@@ -46,7 +46,7 @@ fn a_handful_of_floats() {
 }
 
 #[test]
-fn nothing_and_nothing_finite() {
+fn empty_and_nonfinite_tensors_have_no_mean() {
     let s = of_data(&[0], part(Role::Data, DType::F32, []));
     assert_eq!((s.count, s.min, s.mean, s.std, s.histogram), (0, None, None, None, None));
     let s = of_data(&[2], part(Role::Data, DType::F32, f32s(&[f32::NAN, f32::INFINITY])));
@@ -183,7 +183,7 @@ fn sparse_tensors_count_their_zeros() {
 }
 
 #[test]
-fn quantized_tensors_are_what_they_stand_for() {
+fn quantized_tensors_are_dequantized() {
     let made = tensor(
         "q",
         &[2, 4],
@@ -202,7 +202,7 @@ fn quantized_tensors_are_what_they_stand_for() {
 }
 
 #[test]
-fn what_has_no_statistics_says_so() {
+fn tensors_without_statistics_are_explained() {
     let parts = vec![part(Role::Data, DType::U8, [1, 2])];
     let other = tensor("other", &[2], Layout::from_name("other"), parts);
     let bools = dense("bools", &[2], part(Role::Data, DType::Bool, [1, 2]));

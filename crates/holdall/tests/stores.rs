@@ -16,7 +16,7 @@ fn full_options(server: &Server) -> StoreOptions {
         ("key", ID.into()),
         ("secret", SECRET.into()),
     ];
-    all.into_iter().fold(StoreOptions::alone(), |o, (name, value)| o.with(name, value).unwrap())
+    all.into_iter().fold(StoreOptions::isolated(), |o, (name, value)| o.with(name, value).unwrap())
 }
 
 fn with(options: StoreOptions) -> OpenOptions {
@@ -80,7 +80,7 @@ fn an_object_that_is_replaced_while_it_is_open_is_an_error() {
 }
 
 #[test]
-fn what_is_refused_says_why_and_shows_no_secret() {
+fn refusals_give_reasons_without_secrets() {
     let (server, bucket) = s3();
     put(&bucket, "w.safetensors", file("w", 100));
     let address = format!("s3://{BUCKET}/w.safetensors");
@@ -191,7 +191,7 @@ fn google_is_asked_with_a_token_and_pinned_by_generation() {
             false => s3::error(412, "PreconditionFailed"),
         }
     });
-    let options = StoreOptions::alone().with("endpoint_url", server.url("")).unwrap();
+    let options = StoreOptions::isolated().with("endpoint_url", server.url("")).unwrap();
     let signed = with(options.clone().with("token", "hunter2").unwrap());
     let opened = signed.open("gs://bucket/dir/w.safetensors").unwrap();
     assert_eq!(
@@ -218,7 +218,7 @@ fn azure_is_asked_with_a_key_or_a_signature_from_the_start() {
         }
         Reply::file(&own, "\"0x8\"", r)
     });
-    let options = StoreOptions::alone().with("endpoint_url", server.url("")).unwrap();
+    let options = StoreOptions::isolated().with("endpoint_url", server.url("")).unwrap();
     let options = options.with("account_name", "acc").unwrap();
     for (name, value) in [("account_key", "aHVudGVyMg=="), ("sas_token", "?sv=1&sig=hunter2")] {
         let options = with(options.clone().with(name, value).unwrap());
@@ -234,7 +234,7 @@ fn azure_is_asked_with_a_key_or_a_signature_from_the_start() {
         assert!(!format!("{opened:?}").contains("hunter2"));
     }
     assert_eq!(refused(&with(options), "az://container/w").code(), "stores/denied");
-    let e = refused(&with(StoreOptions::alone()), "az://container/w");
+    let e = refused(&with(StoreOptions::isolated()), "az://container/w");
     assert_eq!(e.code(), "stores/option", "{e}");
 }
 
@@ -276,7 +276,7 @@ fn files_of_the_hub_are_of_one_commit_and_the_token_stays_there() {
     const COMMITS: [&str; 2] =
         ["0123456789012345678901234567890123456789", "f123456789012345678901234567890123456789"];
     let (server, files) = hub(COMMITS, file("w", 3 << 20));
-    let options = StoreOptions::alone().with("endpoint_url", server.url("")).unwrap();
+    let options = StoreOptions::isolated().with("endpoint_url", server.url("")).unwrap();
     let signed = with(options.clone().with("token", "hunter2").unwrap());
     for address in
         ["hf://org/name/w.safetensors", "hf://org/name", "hf://org/name@main/w.safetensors"]
@@ -390,7 +390,7 @@ fn changes(server: &Server) -> Vec<String> {
 }
 
 #[test]
-fn a_model_of_several_files_is_there_when_its_index_is() {
+fn a_sharded_model_appears_with_its_index() {
     let (server, bucket) = s3();
     let options = with(full_options(&server));
     let index = "model.safetensors.index.json";
@@ -424,7 +424,7 @@ fn a_model_of_several_files_is_there_when_its_index_is() {
 }
 
 #[test]
-fn of_a_folder_that_cannot_be_uploaded_nothing_is_left() {
+fn a_failed_folder_upload_leaves_nothing() {
     for refused in ["model-00001-of-00003", "model-00003-of-00003", "index.json"] {
         let inner: std::sync::Arc<Mutex<s3::Bucket>> = std::sync::Arc::default();
         let own = inner.clone();
@@ -465,7 +465,7 @@ fn azure_and_google_are_written_in_blocks_and_sessions() {
             _ => Reply::new(404, "").with("x-ms-error-code", "BlobNotFound"),
         }
     });
-    let options = StoreOptions::alone().with("endpoint_url", azure.url("")).unwrap();
+    let options = StoreOptions::isolated().with("endpoint_url", azure.url("")).unwrap();
     let options =
         options.with("account_name", "acc").unwrap().with("account_key", "aHVudGVyMg==").unwrap();
     convert(&with(options), &bytes, "az://c/w.safetensors", false).unwrap();
@@ -490,7 +490,7 @@ fn azure_and_google_are_written_in_blocks_and_sessions() {
         }
         _ => s3::error(404, "NoSuchKey"),
     });
-    let options = StoreOptions::alone().with("endpoint_url", google.url("")).unwrap();
+    let options = StoreOptions::isolated().with("endpoint_url", google.url("")).unwrap();
     convert(&with(options.with("token", "t").unwrap()), &bytes, "gs://b/w.safetensors", false)
         .unwrap();
     assert!(*whole.lock().unwrap() == bytes);

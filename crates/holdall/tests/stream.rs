@@ -240,7 +240,7 @@ fn a_file_that_changes_is_an_error_and_never_other_bytes() {
 }
 
 #[test]
-fn who_is_not_known_is_told_so() {
+fn unknown_clients_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.zt");
     model(&path, 1, 10);
@@ -409,7 +409,7 @@ fn tensors_come_in_the_order_in_which_they_are_wanted() {
     assert_eq!(arriving.map(Result::unwrap).count(), 3000);
 }
 
-/// Returns what is sent instead of the bytes of a range.
+/// Returns the bytes that are sent instead of a range.
 type Lie = fn(Range<u64>, Vec<u8>) -> Result<Vec<u8>, Error>;
 
 /// A served file whose bytes are wrong, or do not arrive.
@@ -606,7 +606,7 @@ fn another_file_than_the_hash_is_of_is_not_opened() {
 }
 
 #[test]
-fn a_server_that_begins_again_goes_on_proving() {
+fn a_restarted_server_continues_proofs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.zt");
     model(&path, 2, 1_000_000);

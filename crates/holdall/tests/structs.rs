@@ -35,7 +35,7 @@ fn records(kind: &Value, values: &[Value], io: Io) -> Records {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.zt");
     let mut build = Build::create(&path, &WriteOptions::new()).unwrap();
-    let mut set = build.dataset_of("set", kind).unwrap();
+    let mut set = build.dataset_with_kind("set", kind).unwrap();
     values.iter().for_each(|v| set.value(v).unwrap());
     build.add(set).unwrap();
     build.finish().unwrap();
@@ -153,7 +153,7 @@ struct Packed {
 }
 
 #[test]
-fn what_is_of_another_size_is_copied_and_not_cast() {
+fn records_of_another_size_are_copied_not_cast() {
     let kind = json!({
         "TypeDef:Struct": ["x"], "required": ["x"], "properties": {"x": scalar("Float32")}
     });
@@ -213,7 +213,7 @@ struct Tail {
 }
 
 #[test]
-fn what_differs_is_named_with_both_sides() {
+fn differences_are_named_with_both_sides() {
     let float = || scalar("Float32");
     let natural = || json!("natural");
     let of = |kind: Value, parts: &[&str]| {

@@ -34,7 +34,7 @@ fn written(dir: &Path, entries: &[(Vec<u8>, Vec<u8>)], is_big: bool, data: &[&[u
 }
 
 #[test]
-fn data_comes_from_files_beside_the_index() {
+fn data_is_read_from_files_next_to_the_index() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (floats(&[1.0, -2.5]), 7u16.to_le_bytes());
     let second = [&[9; 4][..], &b].concat();

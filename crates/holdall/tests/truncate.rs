@@ -132,7 +132,8 @@ fn every_changed_byte_is_found_or_does_no_harm() {
         let whole = open(bytes.clone()).unwrap();
         // The ranges that a computable digest covers, and the ranges of all data.
         let is_watched = |c: &Component| {
-            c.summed_by().is_some_and(|a| c.encoding == Encoding::Raw || !a.is_of_decoded())
+            c.stored_digest_algorithm()
+                .is_some_and(|a| c.encoding == Encoding::Raw || !a.covers_decoded_bytes())
         };
         let watched: Vec<Range<u64>> = components(&whole)
             .filter(|(_, c)| is_watched(c))
@@ -180,7 +181,7 @@ fn check_loaded(file: &File, report: &VerifyReport, loaded: Result<Loaded>, plac
         let bytes = loaded.get(tensor.name()).unwrap().bytes(&c.role).unwrap();
         if let Some(algorithm) = c.digest.as_ref().and_then(|d| d.algorithm()) {
             let mut hasher = Hasher::new(algorithm);
-            let of_stored = c.encoding == Encoding::Raw || !algorithm.is_of_decoded();
+            let of_stored = c.encoding == Encoding::Raw || !algorithm.covers_decoded_bytes();
             hasher.update(if of_stored { &stored } else { bytes });
             // Decoded bytes equal the file's bytes only if little-endian.
             let is_known = of_stored || c.byte_order == ByteOrder::Little;

@@ -303,7 +303,7 @@ fn shared_bytes_are_read_once_and_blamed_on_every_tensor() {
 }
 
 #[test]
-fn says_what_could_not_be_verified() {
+fn unverified_parts_are_reported() {
     let plain = |bytes: &[u8]| part(Role::Data, DType::U8, bytes);
     let unknown = Digest::from_text("blake3:00ff").unwrap();
     let tensors = [
@@ -352,7 +352,7 @@ fn a_limit_is_not_a_finding() {
 
 /// Its frames are below the limit, their sum is not.
 #[test]
-fn a_limit_holds_the_whole_of_what_has_a_seek_table() {
+fn a_limit_applies_to_whole_seekable_components() {
     let data = part(Role::Data, DType::U8, noise(6 << 20, 5)).zstd();
     let bytes = bytes_of("ztensor", &Attributes::new(), &[dense("t", &[6 << 20], data)]);
     let under = |decoded_len: u64| {
@@ -413,7 +413,7 @@ fn sparse_indices_are_checked() {
 }
 
 #[test]
-fn only_what_is_selected() {
+fn only_selected_tensors_are_verified() {
     let data = part(Role::Data, DType::F32, f32s(&[1.0, 2.0]));
     let bad = data.clone().digest(Some(Digest::Crc32c(1)));
     let file = file("ztensor", &[dense("a", &[2], data), dense("b", &[2], bad)]);
@@ -427,7 +427,7 @@ fn only_what_is_selected() {
 }
 
 #[test]
-fn tells_how_far_along_it_is() {
+fn progress_is_reported() {
     let tensors = [
         dense("a", &[5 << 20], part(Role::Data, DType::U8, noise(5 << 20, 1))),
         dense("b", &[5 << 20], part(Role::Data, DType::U8, noise(5 << 20, 2)).zstd()),

@@ -9,7 +9,7 @@ use std::process::Command;
 const CHILD: &str = "HOLDALL_VERIFY_MEMORY_CHILD";
 const COUNT: u64 = 24_000;
 /// Memory that the check may take, including the program, in KiB; texts take 92 MiB.
-const MOST_KIB: u64 = 64 << 10;
+const MAX_KIB: u64 = 64 << 10;
 
 #[test]
 fn datasets_that_are_not_mapped_are_checked_in_little_memory() {
@@ -32,7 +32,7 @@ fn datasets_that_are_not_mapped_are_checked_in_little_memory() {
             "text": { "type": "string", "TypeDef:String": true },
         },
     });
-    let mut set = build.dataset_of("set", &kind).unwrap();
+    let mut set = build.dataset_with_kind("set", &kind).unwrap();
     let text = "0123456789abcdef".repeat(250);
     for id in 0..COUNT {
         set.value(&json!({ "id": id, "text": text })).unwrap();
@@ -40,7 +40,7 @@ fn datasets_that_are_not_mapped_are_checked_in_little_memory() {
     build.add(set).unwrap();
     build.finish().unwrap();
     let status = Command::new("sh")
-        .args(["-c", &format!("ulimit -d {MOST_KIB} && exec \"$0\" \"$@\"")])
+        .args(["-c", &format!("ulimit -d {MAX_KIB} && exec \"$0\" \"$@\"")])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "datasets_that_are_not_mapped_are_checked_in_little_memory"])
         .env(CHILD, &path)

@@ -8,10 +8,10 @@ use holdall::{Bytes, Error, Index, Limits, Stop, Window, formats};
 use std::ops::Range;
 
 /// Maximum number of requests of a decoder. Each is a round trip.
-const MOST_ROUNDS: usize = 4;
+const MAX_ROUNDS: usize = 4;
 /// The same for a package: the other formats check the start; then the end, the zip64 end, the directory, the
 /// texts, and the headers of the tensors.
-const MOST_OF_PACKAGES: usize = 11;
+const MAX_OF_PACKAGES: usize = 11;
 /// Bytes of a graph that are read together.
 const CHUNK: u64 = 32 << 10;
 /// Bytes that are read after the header of an entry, which may be data.
@@ -85,7 +85,7 @@ fn a_range_at_a_time_is_the_whole() {
                 .iter()
                 .any(|own| e == *own)
         });
-        let most = if is_package { MOST_OF_PACKAGES } else { MOST_ROUNDS };
+        let most = if is_package { MAX_OF_PACKAGES } else { MAX_ROUNDS };
         assert!(asked.len() <= most + behind, "{place}: {asked:?}");
     }
 }

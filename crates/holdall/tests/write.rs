@@ -211,7 +211,7 @@ impl std::io::Write for Full {
 }
 
 #[test]
-fn what_could_not_be_written_is_not_forgotten() {
+fn a_failed_write_is_reported_at_finish() {
     for (version, zstd) in [("1.2", false), ("1.2", true), ("0.1", false)] {
         let options = options("ztensor", version);
         let options = if zstd { options.with_zstd(3) } else { options };

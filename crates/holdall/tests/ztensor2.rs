@@ -72,7 +72,7 @@ fn every_reject_fails_with_its_code() {
 }
 
 #[test]
-fn what_is_not_known_is_kept() {
+fn unknown_fields_are_kept() {
     let attributes =
         map(&[("n", uint(300)), ("x", vec![0xf9, 0x3c, 0]), ("l", array(&[text("a")]))]);
     let fields = with(with(object(&part()), "layout", text("my.own/1")), "later", uint(1));
@@ -80,7 +80,7 @@ fn what_is_not_known_is_kept() {
     assert_eq!(file.attributes().get("n"), Some(&Value::Integer(300)));
     assert_eq!(file.attributes().get("x"), Some(&Value::Float(1.0)));
     assert_eq!(file.tensor("w").unwrap().layout().as_str(), "my.own/1");
-    assert!(file.index().unkept().join(" ").contains("`later`"));
+    assert!(file.index().unrepresented().join(" ").contains("`later`"));
     let typed = with(with(part(), "dtype", text("u8")), "type", text("my.type"));
     let fields = with(object(&typed), "shape", array(&[uint(16)]));
     let file = open(of_object(&fields, Vec::new())).unwrap();
@@ -269,7 +269,7 @@ fn narrow_indices_stay_narrow() {
 }
 
 #[test]
-fn what_cannot_be_held_is_refused_with_a_remedy() {
+fn unsupported_tensors_are_refused_with_a_remedy() {
     let encoder = writing().encoder(formats::by_name("ztensor2").unwrap()).unwrap();
     let w = || TensorSpec::dense("w", DType::F32, [2u64]);
     let with = |change: &dyn Fn(&mut TensorSpec)| {
@@ -511,7 +511,7 @@ fn empty_attributes_are_written_as_they_were() {
 /// Half bytes, scalars as coordinates, and groups in unusual spellings are written unchanged, also through
 /// zTensor 1.2.
 #[test]
-fn what_is_odd_is_written_as_it_was() {
+fn unusual_fields_are_written_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let source = holdall::open(described::folder("ztensor2").join("python-2.1.2-odd.zt")).unwrap();
     let content = |file: &File| verify(file, &Default::default()).unwrap().content.unwrap();
@@ -611,14 +611,14 @@ fn models_are_written_in_shards() {
                 *reporting.lock().unwrap() = (done, total);
             });
             let report = verify(&file, &VerifyOptions::new().with_work(work)).unwrap();
-            assert!(report.read_len <= report.stored_len, "what is read twice counts once");
+            assert!(report.read_len <= report.stored_len, "bytes that are read twice count once");
             let (done, total) = *progress.lock().unwrap();
             let shards: u64 = file.index().source_lens().skip(1).sum();
             assert!(done == total && total >= shards + report.read_len, "{done} {total} {shards}");
             assert!(report.is_sound(), "{:?}", report.findings);
             assert_eq!(file.index().checksums().len(), count);
             let all = file.index().checksums().iter();
-            assert!(all.map(|c| c.bytes.summed_by()).all(|of| of == Some(algorithm)));
+            assert!(all.map(|c| c.bytes.stored_digest_algorithm()).all(|of| of == Some(algorithm)));
             let found = holdall::diff(&source, &file, &Default::default()).unwrap();
             assert!(found.values_agree(), "{algorithm:?}");
             if algorithm == Algorithm::Xxh3 {

@@ -45,7 +45,7 @@ pub fn run(data: &[u8]) {
             Some((path, target)) => (path, Some(target.to_owned())),
             None => (line, None),
         };
-        FoundPath { path: path.into(), len: 4, target, at }
+        FoundPath { path: path.into(), len: 4, target, index: at }
     });
     let texts = Texts {
         description: Some(Bytes::copy_from_slice(description)),

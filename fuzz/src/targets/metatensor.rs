@@ -88,7 +88,7 @@ fn values(file: &File, is_sound: bool) {
                 };
                 columns(&records, is_sound);
                 for at in 0..records.len().min(64) {
-                    let record = records.record(at).expect("it is there");
+                    let record = records.record(at).expect("the tensor exists");
                     let (text, checked) = (record.to_json(), record.check());
                     assert_eq!(text.is_ok(), checked.is_ok());
                     match text {

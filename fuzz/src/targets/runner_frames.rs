@@ -35,7 +35,7 @@ pub fn run(data: &[u8]) {
     assert_eq!(back.header.to_string(), frame.header.to_string());
     let mut shared = |_, len| match len {
         0..=SHARED_MAX => Ok(Bytes::from(vec![1; len as usize])),
-        _ => Err(holdall_run::rules::SHARED.broken("it is longer than any that is there")),
+        _ => Err(holdall_run::rules::SHARED.broken("it is longer than any existing one")),
     };
     let found = match values::unpack(&frame.header, frame.data, &mut shared) {
         Ok(found) => found,

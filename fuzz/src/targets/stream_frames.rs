@@ -48,8 +48,8 @@ fn same<T: PartialEq + std::fmt::Debug>(
 /// Checks that decoded frames encode to the same bytes.
 fn frames(mut bytes: &[u8]) {
     let any = |kind| {
-        let both = [ClientFrame::most_of_control(kind), ClientFrame::most_of_request(kind)];
-        let more = [ServerFrame::most_of_control(kind), ServerFrame::most_of_answer(kind)];
+        let both = [ClientFrame::max_control_len(kind), ClientFrame::max_request_len(kind)];
+        let more = [ServerFrame::max_control_len(kind), ServerFrame::max_answer_len(kind)];
         both.into_iter().chain(more).flatten().max()
     };
     let mut frames = FrameDecoder::default();
@@ -153,7 +153,7 @@ fn answer(bytes: &[u8], cut: usize) -> (Vec<(usize, u64, u8)>, Option<Error>) {
     let mut came = Vec::new();
     let (_, failed) = pushed(bytes, cut, |part| {
         arrival.push(part, |piece| {
-            let bytes = piece.bytes.iter().zip(piece.at..);
+            let bytes = piece.bytes.iter().zip(piece.offset..);
             came.extend(bytes.map(|(byte, at)| (piece.range_index, at, *byte)));
             Ok(())
         })?;

@@ -5,7 +5,7 @@ use holdall::layout::{Dense, Element, decode_f32, decode_f64, into_f32, row_rang
 use holdall::{DType, Layout, Role, element_count, stored_size};
 
 /// The bytes of the input are repeated to fill the shape, up to this many.
-const MOST: u64 = 64 << 10;
+const MAX: u64 = 64 << 10;
 
 /// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
@@ -18,7 +18,7 @@ pub fn run(data: &[u8]) {
     let count = element_count(&shape);
     let size = count.and_then(|n| stored_size(n, dtype, logical.as_ref()).ok().flatten());
     let bytes = match size {
-        Some(size) if is_fit && size <= MOST => {
+        Some(size) if is_fit && size <= MAX => {
             let all = part.bytes.iter().copied().chain([1]).cycle();
             all.take(size as usize).collect()
         }

@@ -8,7 +8,7 @@ use holdall::{Attributes, Bytes, DType, Layout, Role, Value};
 use holdall_core::wire::cbor::{Reader, Writer};
 
 /// Components are resized to fit shapes of up to this many elements.
-const MOST: u64 = 16 << 10;
+const MAX: u64 = 16 << 10;
 
 /// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
@@ -72,7 +72,7 @@ fn fit(shape: &[u64], attributes: &Attributes, parts: &mut QuantizedParts) {
     let word = parts.packed_weight.dtype.width();
     let bits = integer("bits").and_then(|n| u64::try_from(n).ok()).filter(|n| (1..=8).contains(n));
     let (Some(bits), Some(count)) = (bits, holdall::element_count(shape)) else { return };
-    if count > MOST {
+    if count > MAX {
         return;
     }
     let named = attributes.get("packing").and_then(Value::as_text).and_then(|name| {
@@ -128,7 +128,7 @@ fn width(part: &Decoded) -> u64 {
 }
 
 fn repeat(part: &mut Decoded, len: Option<u64>) {
-    if let Some(len) = len.filter(|len| *len <= 16 * MOST) {
+    if let Some(len) = len.filter(|len| *len <= 16 * MAX) {
         let all: Vec<u8> = part.bytes.iter().copied().chain([0]).collect();
         part.bytes = all.into_iter().cycle().take(len as usize).collect::<Vec<u8>>().into();
     }

@@ -5,7 +5,7 @@ use crate::walk::describe;
 use holdall::{Bytes, Error, Index, Limits, Stop, Window, formats};
 
 /// The most requests that a decoder may make. Each is a round trip; packages in zips need the most.
-const MOST_ROUNDS: usize = 10;
+const MAX_ROUNDS: usize = 10;
 
 /// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
@@ -25,7 +25,7 @@ pub fn run(data: &[u8]) {
 
 fn by_ranges(bytes: &Bytes, limits: &Limits) -> Result<Index, Error> {
     let mut window = Window::new(bytes.len() as u64);
-    for _ in 0..=MOST_ROUNDS {
+    for _ in 0..=MAX_ROUNDS {
         match formats::decode(&window, limits) {
             Ok(index) => return Ok(index),
             Err(Stop::Fail(e)) => return Err(e),
@@ -38,5 +38,5 @@ fn by_ranges(bytes: &Bytes, limits: &Limits) -> Result<Index, Error> {
             }
         }
     }
-    panic!("more than {MOST_ROUNDS} requests");
+    panic!("more than {MAX_ROUNDS} requests");
 }

@@ -9,7 +9,7 @@ use holdall_core::wire::zip::{Directory, EntryKind, Method};
 use std::sync::Arc;
 
 /// The most requests for reading a directory: the end, more of the end, the zip64 end, the directory.
-const MOST_ROUNDS: usize = 5;
+const MAX_ROUNDS: usize = 5;
 
 /// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
@@ -69,7 +69,7 @@ fn done<T>(found: Result<T, Stop>) -> Result<T, Error> {
 
 fn by_ranges(bytes: &Bytes) -> Result<Arc<Directory>, Error> {
     let mut window = Window::new(bytes.len() as u64);
-    for _ in 0..=MOST_ROUNDS {
+    for _ in 0..=MAX_ROUNDS {
         match Directory::read(&window, &limits::tight()) {
             Ok(directory) => return Ok(directory),
             Err(Stop::Fail(e)) => return Err(e),
@@ -81,7 +81,7 @@ fn by_ranges(bytes: &Bytes) -> Result<Arc<Directory>, Error> {
             }
         }
     }
-    panic!("more than {MOST_ROUNDS} requests");
+    panic!("more than {MAX_ROUNDS} requests");
 }
 
 fn describe(directory: &Directory) -> String {

@@ -8,12 +8,12 @@ use holdall::{Encoding, ErrorKind, Result};
 use holdall_core::codec::zstd::{Decoder, FOOTER_LEN, Stream, read_table, table_len};
 
 /// The most bytes that are declared, less 1.
-const MOST: u32 = 1 << 20;
+const MAX: u32 = 1 << 20;
 
 /// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let mut take = Take::new(data);
-    let declared = (take.u32() % MOST) as usize;
+    let declared = (take.u32() % MAX) as usize;
     let (input_step, output_step) = (1 + take.below(200), 1 + usize::from(take.u16()));
     let stored = take.bytes(usize::MAX);
     let limits = limits::tight();
@@ -90,7 +90,7 @@ pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     for t in file.tensors() {
         for c in t.components().filter(|c| c.encoding == Encoding::ZSTD) {
             let (Ok(decoded), Ok(stored)) = (t.bytes(&c.role), t.stored(&c.role)) else { continue };
-            if decoded.len() < MOST as usize {
+            if decoded.len() < MAX as usize {
                 let mut put = Put::default();
                 put.0.extend((decoded.len() as u32).to_le_bytes());
                 put.0.extend([16, 0, 1]);

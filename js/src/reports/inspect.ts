@@ -37,7 +37,7 @@ export interface FileReport {
   /** Groups of tensors that differ only in the numbers in their names. */
   groups: { name: string; members: number[] }[]
   /** Parts of the file that this version does not know, as messages. */
-  passedOver: readonly string[]
+  unrepresented: readonly string[]
   warnings: readonly Warning[]
 }
 
@@ -61,6 +61,6 @@ export async function inspect(file: TensorFile, options: InspectOptions = {}): P
     }
     tensors.push(report)
   }
-  const { name: source, format, formatName, version, size, attributes, passedOver, warnings } = file
-  return { source, format, formatName, version, size, attributes, tensors, groups: file.groups(), passedOver, warnings }
+  const { name: source, format, formatName, version, size, attributes, unrepresented, warnings } = file
+  return { source, format, formatName, version, size, attributes, tensors, groups: file.groups(), unrepresented, warnings }
 }

@@ -14,7 +14,7 @@ use holdall_core::layout::sparse::{Coo, Csr, Tiles};
 use holdall_core::{Error, Index, Layout, Limits, Role, TensorInfo};
 use holdall_json::parse;
 use holdall_schema::record::rules::{JSON, TOO_LARGE, UTF8};
-use holdall_schema::{Content, Entry, Schema, SchemaLimits, normal};
+use holdall_schema::{Content, Entry, Schema, SchemaLimits, normalize};
 
 /// Checks how the components of a tensor fit together. The answer is one byte if there is no
 /// check for its layout.
@@ -48,7 +48,7 @@ pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<An
 
 fn blob(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
     let limits_of_schemas = limits.schema_limits();
-    let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normal)?;
+    let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normalize)?;
     let runs = BlobLayout::new(info, &Schema::compile(&json, &limits_of_schemas)?)?;
     let get = get(info, held);
     let entries = get(&Role::Entries)?;
@@ -107,7 +107,7 @@ pub(crate) fn padding(file: &File) -> Result<Answer, Error> {
     let Some(code) = code else { return Ok(Answer::NOTHING) };
     let starts = index.tensors().flat_map(|t| t.components().collect::<Vec<_>>());
     let starts = starts.filter(|c| c.stored.source == 0 && !c.stored.is_empty());
-    let bits = starts.fold(MOST_ALIGN, |all, c| all | c.stored.start);
+    let bits = starts.fold(MAX_ALIGN, |all, c| all | c.stored.start);
     let align = (1u64 << bits.trailing_zeros()).max(LEAST_ALIGN);
     let mut ranges = between(index);
     for gap in ranges.as_chunks_mut::<3>().0 {
@@ -125,7 +125,7 @@ pub(crate) fn padding(file: &File) -> Result<Answer, Error> {
 /// The smallest alignment of components, in bytes, up to the largest one that files are written
 /// with.
 const LEAST_ALIGN: u64 = 64;
-const MOST_ALIGN: u64 = 2 << 20;
+const MAX_ALIGN: u64 = 2 << 20;
 
 /// Returns the ranges of the first source that belong to no component: start, end, and the index
 /// of the next tensor.

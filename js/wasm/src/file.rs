@@ -71,8 +71,8 @@ impl File {
             .with("warnings", |out| {
                 json::list(index.warnings(), out, |w, out| out.push_str(&json::warning(w)));
             })
-            .with("passedOver", |out| {
-                json::list(index.unkept(), out, |words, out| write_string(words, out))
+            .with("unrepresented", |out| {
+                json::list(index.unrepresented(), out, |words, out| write_string(words, out))
             })
             .flag("hasMore", has_more(index))
             .with("checksums", |out| {
@@ -106,7 +106,7 @@ impl File {
         let found =
             found.ok_or_else(|| CALL.broken(format!("there is no checksum number {at}")))?;
         let bytes = found.bytes.clone();
-        let algorithm = bytes.summed_by();
+        let algorithm = bytes.stored_digest_algorithm();
         Ok(Want::new(at, bytes).with_digests(algorithm))
     }
 

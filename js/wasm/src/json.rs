@@ -219,7 +219,7 @@ fn component(c: &Component, chunked: &[Arc<Chunked>]) -> String {
         .maybe_number("decodedLen", c.decoded_len)
         .maybe_text("digest", c.digest.as_ref().map(|d| d.to_string()).as_deref())
         .maybe_text("algorithm", c.digest.as_ref().and_then(|d| d.algorithm()).map(|a| a.as_str()))
-        .flag("bigEndian", c.turned_len() > 1)
+        .flag("bigEndian", c.swap_unit_len() > 1)
         .flag("isChunked", c.stored.chunked().is_some())
         .maybe_text("chunkChecksum", array.and_then(|array| array.checksum()))
         .flag("hasMeaning", !matches!(c.logical_type, Some(LogicalType::Other(_))))

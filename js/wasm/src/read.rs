@@ -77,7 +77,7 @@ pub(crate) fn plan(
         let info = file.info(at)?;
         info.sound()?;
         let mut component = file.component(at, number)?;
-        let algorithm = component.summed_by();
+        let algorithm = component.stored_digest_algorithm();
         if flags & AS_STORED != 0 {
             component.decoded_len = Some(component.stored_len());
             (component.encoding, component.byte_order) = (Encoding::Raw, ByteOrder::Little);

@@ -31,7 +31,7 @@ pub(crate) fn outline(text: &[u8], reading: u32) -> Result<Answer, Error> {
             .maybe_number("size", row.size)
             .maybe_number("stride", row.stride)
             .maybe_number("align", row.align.map(u64::from))
-            .flag("optional", row.there != RowPresence::Always)
+            .flag("optional", row.presence != RowPresence::Always)
             .text(
                 "base",
                 match row.base {

@@ -2,7 +2,7 @@
 
 use crate::json::CALL;
 use crate::{Answer, le};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::layout::blocks::Blocks;
 use holdall_core::layout::dense::Dense;
 use holdall_core::layout::number::ElementType;
@@ -50,7 +50,7 @@ fn dense_view(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Dense, 
         Layout::Strided => Strided::from_tensor(info, get)?.to_dense(limits),
         Layout::Planes(_) => Planes::from_tensor(info, get)?.to_dense(limits),
         other => {
-            let layout = other.as_str().shown();
+            let layout = other.as_str().escaped();
             Err(CALL.broken(format!("the layout `{layout}` has no dense form")))
         }
     }
@@ -83,7 +83,8 @@ pub(crate) fn element_type(name: &[u8]) -> Result<ElementType, Error> {
     };
     let dtype = DType::from_name(dtype);
     let element_type = dtype.map(|dtype| ElementType::new(dtype, logical));
-    element_type.ok_or_else(|| CALL.broken(format!("there is no element type `{}`", name.shown())))
+    element_type
+        .ok_or_else(|| CALL.broken(format!("there is no element type `{}`", name.escaped())))
 }
 
 /// Decodes whole blocks of a quantized tensor to `f32`.

@@ -314,13 +314,13 @@ pub(crate) fn frame_of_window(bytes: &[u8], window_log: u8) -> Vec<u8> {
 
 /// Returns a frame that repeats `byte`: four bytes for up to 128 KiB.
 pub(crate) fn frame_of_run(byte: u8, len: usize) -> Vec<u8> {
-    const MOST: usize = 128 << 10;
+    const MAX: usize = 128 << 10;
     let mut out = 0xfd2f_b528u32.to_le_bytes().to_vec();
     out.push(0);
     out.push((17 - 10) << 3);
     let mut left = len;
     loop {
-        let now = left.min(MOST);
+        let now = left.min(MAX);
         left -= now;
         block_at(&mut out, left == 0, 1, now, &[byte]);
         if left == 0 {

@@ -16,7 +16,7 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("holdall", "library"),
 ];
 
-/// Which test programs to build.
+/// The test programs to build.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Amount {
     /// The first, which needs the fewest crates.

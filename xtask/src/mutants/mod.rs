@@ -27,7 +27,7 @@ const COUNT: usize = 400;
 /// The least share of viable mutants that the tests must notice, in percent.
 const LEAST: usize = 95;
 
-/// What the tests did with a mutant.
+/// The result of the tests for a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// A test failed.
@@ -38,7 +38,7 @@ enum Verdict {
     Missed,
     /// The mutant does not compile.
     Unviable,
-    /// It was not tested, since it must be built alone.
+    /// The mutant was not tested, since it must be built alone.
     LeftOut,
 }
 

@@ -54,7 +54,7 @@ struct Arm {
     mutant: String,
     file: String,
     lines: Range<usize>,
-    /// Those of the whole function, with all of its mutants.
+    /// The lines of the whole function, with all of its mutants.
     function_lines: Range<usize>,
     number: usize,
     function: usize,

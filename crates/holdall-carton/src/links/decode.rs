@@ -2,7 +2,7 @@
 
 use super::rules::{ENCODED, TOO_LONG};
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Limits, Result};
 use holdall_io::Work;
 use holdall_io::http::rules::{ENCODING, TOO_LONG as FETCHED};
@@ -33,7 +33,9 @@ impl ContentEncoding {
             Some("br") => ContentEncoding::Brotli,
             Some("deflate") => ContentEncoding::Deflate,
             Some(name) => {
-                return Err(ENCODING.broken(format!("the content encoding is `{}`", name.shown())));
+                return Err(
+                    ENCODING.broken(format!("the content encoding is `{}`", name.escaped()))
+                );
             }
         })
     }

@@ -38,7 +38,7 @@ impl Download<'_> {
     /// Downloads the file into `part`, which may contain the start of it.
     ///
     /// # Errors
-    /// The error of the last attempt.
+    /// Returns the error of the last attempt.
     pub(super) fn run(
         &self,
         part: &mut PendingObject,

@@ -6,7 +6,7 @@ use super::rules::{DECLARED, NO_ADDRESS, NOT_AN_ADDRESS, OFFLINE, UNREACHABLE};
 use super::store::FileState;
 use super::{Store, hex};
 use crate::Fetcher;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Limits, Result};
 use holdall_io::Work;
 use holdall_io::http::rules::TOO_LONG;
@@ -27,10 +27,10 @@ pub struct LinkFetcher {
 
 /// Default number of files fetched at once.
 const AT_ONCE: usize = 4;
-const MOST_AT_ONCE: usize = 32;
+const MAX_AT_ONCE: usize = 32;
 /// Maximum number of addresses tried per file, so that a package cannot make its readers send many useless
 /// requests.
-const MOST_ADDRESSES: usize = 32;
+const MAX_ADDRESSES: usize = 32;
 /// Maximum number of addresses that an error lists.
 const MAX_REPORTED_ADDRESSES: usize = 4;
 
@@ -67,7 +67,7 @@ impl LinkFetcher {
     /// length. Equal files are fetched once.
     ///
     /// # Errors
-    /// The error of the first file that failed, as from [`Fetcher::fetch`]. Fetches already in progress end
+    /// Returns the error of the first file that failed, as from [`Fetcher::fetch`]. Fetches already in progress end
     /// first.
     pub fn fetch_all(&self, wanted: &[([u8; 32], &[String], u64)]) -> Result<()> {
         self.fetch_each(wanted, |e, _| e)
@@ -84,7 +84,7 @@ impl LinkFetcher {
         wanted.sort_by_key(|(sha256, _, at_most)| (*sha256, std::cmp::Reverse(*at_most)));
         wanted.dedup_by_key(|(sha256, ..)| *sha256);
         workers::for_each(
-            self.work.threads_or(AT_ONCE).min(MOST_AT_ONCE),
+            self.work.threads_or(AT_ONCE).min(MAX_AT_ONCE),
             wanted,
             || (),
             |(), (sha256, urls, at_most)| {
@@ -110,7 +110,7 @@ impl LinkFetcher {
         }
         let mut progress = ReportedProgress { work: self.work.clone(), bytes: 0, expected: None };
         let mut failures = Vec::new();
-        for url in urls.iter().take(MOST_ADDRESSES) {
+        for url in urls.iter().take(MAX_ADDRESSES) {
             // An invalid address is the package's fault, not the caller's.
             let parsed = Url::parse(url).map_err(|e| e.with_rule(&NOT_AN_ADDRESS));
             let done = parsed.and_then(|url| {
@@ -130,12 +130,12 @@ impl LinkFetcher {
                         // A longer file would be too long as well.
                         let _ = part.file.set_len(0);
                     }
-                    failures.push((holdall_io::location::shown(url.as_ref()), e));
+                    failures.push((holdall_io::location::redacted(url.as_ref()), e));
                 }
             }
         }
         part.keep_for_resume();
-        Err(all_failed(&sha256, failures, urls.len().saturating_sub(MOST_ADDRESSES)))
+        Err(all_failed(&sha256, failures, urls.len().saturating_sub(MAX_ADDRESSES)))
     }
 }
 
@@ -179,21 +179,20 @@ fn all_failed(sha256: &[u8; 32], failures: Vec<(String, Error)>, left: usize) ->
     for (url, e) in failures.iter().take(MAX_REPORTED_ADDRESSES) {
         // One line per address, whatever the system's message contains.
         let message = e.message().replace(['\r', '\n'], " ");
-        lines.push(format!("{}: {} [{}]", url.shown(), message.shown(), e.code()));
+        lines.push(format!("{}: {} [{}]", url.escaped(), message.escaped(), e.code()));
     }
     if failures.len() > MAX_REPORTED_ADDRESSES {
         lines.push(format!("{} more addresses failed", failures.len() - MAX_REPORTED_ADDRESSES));
     }
     if left > 0 {
-        lines
-            .push(format!("{left} more addresses were not tried, only the first {MOST_ADDRESSES}"));
+        lines.push(format!("{left} more addresses were not tried, only the first {MAX_ADDRESSES}"));
     }
     let message = format!("every address of the file {name} failed: {}", lines.join("; "));
     let is_one = failures.len() == 1;
     let mut failures = failures.into_iter();
     let Some((url, first)) = failures.next() else { return UNREACHABLE.broken(message) };
     if is_one {
-        return first.within(format!("the file {name} from {}", url.shown()));
+        return first.within(format!("the file {name} from {}", url.escaped()));
     }
     match failures.all(|(_, e)| e.code() == first.code()) {
         true => first.rule().broken(message).with_cause(first),

@@ -4,7 +4,7 @@ use super::rules::{ADDRESS, CANNOT_LINK};
 use super::{LinkFetcher, hex};
 use crate::{FileLocation, Links, PackReport, Package, PackageFile, Packer, Packing};
 use holdall_core::Result;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_io::Work;
 use holdall_io::http::{Policy, Url};
 use holdall_io::package::read::reading;
@@ -53,11 +53,11 @@ impl Shrink {
     /// address, which is tried after the first.
     ///
     /// # Errors
-    /// NotFound if the path is not in the package; Misuse if readers would refuse the address, or if the file
+    /// Returns a `NotFound` error if the path is not in the package; a `Misuse` error if readers would refuse the address, or if the file
     /// must stay.
     pub fn with_link(self, path: &str, url: &str) -> Result<Shrink> {
         let Some(file) = self.package.file(path) else {
-            let e = NO_FILE.broken(format!("there is no file `{}` in the package", path.shown()));
+            let e = NO_FILE.broken(format!("there is no file `{}` in the package", path.escaped()));
             return Err(e.in_source(self.package.name()));
         };
         let sha256 = self.linkable(file)?;
@@ -67,7 +67,7 @@ impl Shrink {
     /// Links to the files of the package for which `links` has addresses. Its other rows are ignored.
     ///
     /// # Errors
-    /// The same as [`Shrink::with_link`].
+    /// Returns the same errors as [`Shrink::with_link`].
     pub fn with_links(mut self, links: &Links) -> Result<Shrink> {
         let package = self.package.clone();
         let by_hash: HashMap<[u8; 32], &PackageFile> =
@@ -86,12 +86,12 @@ impl Shrink {
     /// and `{path}` by its path in the package.
     ///
     /// # Errors
-    /// The same as [`Shrink::with_link`]; Misuse if the template contains neither.
+    /// Returns the same errors as [`Shrink::with_link`]; a `Misuse` error if the template contains neither.
     pub fn with_template(self, path: &str, template: &str) -> Result<Shrink> {
         if !template.contains("{sha256}") && !template.contains("{path}") {
             let e =
                 "it has neither `{sha256}` nor `{path}` in it, so all files would have one address";
-            return Err(ADDRESS.broken(e).in_source(shown(template)));
+            return Err(ADDRESS.broken(e).in_source(redacted(template)));
         }
         let sha256 = self.package.file(path).and_then(|file| file.sha256).unwrap_or_default();
         // Replaced together: if the path were inserted first, a `{sha256}` in the path itself would be
@@ -133,7 +133,7 @@ impl Shrink {
     /// uploaded to a server. Existing files are kept if their bytes match their name.
     ///
     /// # Errors
-    /// Io; Integrity if a file of the package does not match `MANIFEST`.
+    /// Returns an `Io` error; an `Integrity` error if a file of the package does not match `MANIFEST`.
     pub fn save(&self, folder: impl AsRef<Path>, work: &Work) -> Result<()> {
         let folder = folder.as_ref();
         let failed = |e| holdall_io::error::io(e, "writing").in_source(folder.display());
@@ -172,7 +172,7 @@ impl Shrink {
     }
 
     fn link(mut self, sha256: [u8; 32], url: &str) -> Result<Shrink> {
-        check(&self.policy, url).map_err(|e| e.in_source(shown(url)))?;
+        check(&self.policy, url).map_err(|e| e.in_source(redacted(url)))?;
         let urls = &mut self.links.urls;
         let at = urls.iter().position(|(other, _)| *other == sha256).unwrap_or_else(|| {
             urls.push((sha256, Vec::new()));
@@ -187,7 +187,7 @@ impl Shrink {
     /// Returns the hash of a file that may be linked to.
     fn linkable(&self, file: &PackageFile) -> Result<[u8; 32]> {
         let refused = |what: &str| {
-            let e = CANNOT_LINK.broken(format!("`{}` {what}", file.path.shown()));
+            let e = CANNOT_LINK.broken(format!("`{}` {what}", file.path.escaped()));
             Err(e.in_source(self.package.name()))
         };
         match file.sha256 {
@@ -216,11 +216,11 @@ fn addresses(links: &Links) -> HashMap<[u8; 32], &[String]> {
 /// Fetches all files that a package links to into the store of `fetcher`.
 ///
 /// # Errors
-/// The same as [`LinkFetcher::fetch_all`].
+/// Returns the same errors as [`LinkFetcher::fetch_all`].
 pub fn fetch(package: &Package, fetcher: &LinkFetcher) -> Result<()> {
     let missing = missing(package);
     let wanted: Vec<_> =
-        missing.iter().map(|l| (l.sha256, l.urls.as_slice(), package.at_most(&l.path))).collect();
+        missing.iter().map(|l| (l.sha256, l.urls.as_slice(), package.max_len(&l.path))).collect();
     let inside = |sha256: &[u8; 32]| {
         let path = missing.iter().find(|l| l.sha256 == *sha256).map(|l| l.path.as_str());
         format!("{}!/{}", package.name(), path.unwrap_or_default())
@@ -231,7 +231,7 @@ pub fn fetch(package: &Package, fetcher: &LinkFetcher) -> Result<()> {
 /// Writes a package that contains all files that `package` links to, with the same model hash.
 ///
 /// # Errors
-/// The same as [`fetch`] and [`Packer::write`].
+/// Returns the same errors as [`fetch`] and [`Packer::write`].
 pub fn embed_links(
     package: &Package,
     fetcher: &LinkFetcher,
@@ -250,15 +250,15 @@ fn check(policy: &Policy, text: &str) -> Result<()> {
     let url = Url::parse(text)?;
     policy.check(&url)?;
     if url.has_credentials() {
-        let e = ADDRESS.broken("it contains a user name or a password, which everybody could read");
+        let e = ADDRESS.broken("the address contains a user name or password, which every reader of the package would see");
         return Err(e);
     }
     if text.contains('{') || text.contains('}') {
-        return Err(ADDRESS.broken("it contains braces"));
+        return Err(ADDRESS.broken("the address contains braces"));
     }
     Ok(())
 }
 
-fn shown(url: &str) -> String {
-    holdall_io::location::shown(url.as_ref())
+fn redacted(url: &str) -> String {
+    holdall_io::location::redacted(url.as_ref())
 }

@@ -61,7 +61,7 @@ impl Store {
     /// Windows.
     ///
     /// # Errors
-    /// Misuse if there is no such folder.
+    /// Returns a `Misuse` error if there is no such folder.
     pub fn standard() -> Result<Store> {
         let root = standard_root(&|name| std::env::var_os(name));
         root.map(Store::new).ok_or_else(|| {
@@ -85,7 +85,7 @@ impl Store {
     /// unless that was done through this `Store` and the file has not changed since.
     ///
     /// # Errors
-    /// Io.
+    /// Returns an `Io` error.
     pub fn find(&self, sha256: &[u8; 32]) -> Result<Option<PathBuf>> {
         let path = self.path(sha256);
         Ok((self.state_of(sha256)? == FileState::Sound).then_some(path))

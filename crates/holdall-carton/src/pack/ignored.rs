@@ -49,7 +49,7 @@ impl Ignored {
     /// Returns the default rules and those of the ignore file of `root`, if it has one.
     ///
     /// # Errors
-    /// Io.
+    /// Returns an `Io` error.
     pub(super) fn from_folder(root: &Path) -> Result<Ignored> {
         let path = root.join(IGNORE_FILE);
         let own = match std::fs::read_to_string(&path) {

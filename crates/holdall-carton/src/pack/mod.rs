@@ -42,7 +42,7 @@ pub enum Packing {
     Kept,
 }
 
-/// Which symbolic links in a packed folder are followed.
+/// The symbolic links in a packed folder that are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SymlinkPolicy {
     /// Links to files inside the folder; others are refused.
@@ -132,7 +132,7 @@ impl Packer {
     /// for byte; `MANIFEST` and `LINKS` are written anew.
     ///
     /// # Errors
-    /// Io; Misuse if a name cannot be in a package, or if a link must not be followed.
+    /// Returns an `Io` error; a `Misuse` error if a name cannot be in a package, or if a link must not be followed.
     pub fn from_folder(
         path: impl AsRef<Path>,
         symlinks: SymlinkPolicy,
@@ -161,7 +161,7 @@ impl Packer {
     /// [`Packer::with_description`].
     ///
     /// # Errors
-    /// The same as [`Packer::from_folder`].
+    /// Returns the same errors as [`Packer::from_folder`].
     pub fn from_model(
         path: impl AsRef<Path>,
         symlinks: SymlinkPolicy,
@@ -239,8 +239,8 @@ impl Packer {
     /// Writes the package to `to`, which appears when it is complete.
     ///
     /// # Errors
-    /// Io; Misuse if `to` exists and `overwrite` is not set, if `to` is in the packed folder, or if the parts
-    /// do not fit together; Integrity if a file of another package does not match its `MANIFEST`.
+    /// Returns an `Io` error; a `Misuse` error if `to` exists and `overwrite` is not set, if `to` is in the packed folder, or if the parts
+    /// do not fit together; an `Integrity` error if a file of another package does not match its `MANIFEST`.
     pub fn write(self, to: impl AsRef<Path>, overwrite: bool) -> Result<PackReport> {
         let to = to.as_ref();
         check_outside(self.root.as_deref(), &self.files, to)?;
@@ -398,7 +398,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_lost_on_its_way_is_found_before_the_package_appears() {
+    fn a_lost_entry_prevents_publishing_the_package() {
         let dir = tempfile::tempdir().unwrap();
         let to = dir.path().join("a.carton");
         for path in [LOST, CUT] {

@@ -3,7 +3,7 @@
 
 use super::parts::FileToPack;
 use crate::rules::UNREAD;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::model::Warning;
 use holdall_core::{Error, Result};
 use holdall_formats::{FORMATS, folders};
@@ -17,7 +17,7 @@ use std::path::{Component, Path, PathBuf};
 /// searched for references, which adds a warning.
 ///
 /// # Errors
-/// `package/part` if a file is missing, outside of the folder, or a link out of it; and, with `is_alone`, if the file
+/// Returns `package/part` if a file is missing, outside of the folder, or a link out of it; and, with `is_alone`, if the file
 /// at `path` is a damaged index, which is useless without the files that it lists.
 pub(super) fn referenced_files(
     path: &Path,
@@ -40,7 +40,7 @@ pub(super) fn referenced_files(
                 folders::format_by(name).is_some() && e.code() != holdall_formats::UNKNOWN.code;
             if is_index || is_tensors {
                 let message =
-                    format!("`{}` is packed as it is, but does not open: {e}", name.shown());
+                    format!("`{}` is packed as it is, but does not open: {e}", name.escaped());
                 warnings.push(Warning::new(UNREAD.code, message));
             }
             return Ok(Vec::new());
@@ -70,7 +70,7 @@ pub(super) fn referenced_files(
 /// folder is opened, if it has one.
 ///
 /// # Errors
-/// The same as [`referenced_files`].
+/// Returns the same errors as [`referenced_files`].
 pub(super) fn check_complete(
     files: &BTreeMap<String, FileToPack>,
     model: Option<&Path>,
@@ -89,7 +89,7 @@ pub(super) fn check_complete(
         for (other, _) in referenced_files(from, open, false, warnings)? {
             if !files.contains_key(&format!("{folder}{other}")) {
                 let message =
-                    format!("the file refers to `{}`, which is not packed", other.shown());
+                    format!("the file refers to `{}`, which is not packed", other.escaped());
                 return Err(PART.broken(message).in_source(from.display()));
             }
         }

@@ -7,7 +7,7 @@ use crate::{
     Description, FileLocation, Package, PackageFile, TensorKind, TensorRow, TensorValue, ValueType,
 };
 use bytes::Bytes;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::model::element_count;
 use holdall_core::{Error, Limits, Remedy, Result, Warning};
 use holdall_io::error::io;
@@ -18,7 +18,8 @@ use holdall_io::package::rules::PART;
 use holdall_io::package::{FileBytes, is_executable};
 use holdall_package::{
     CARTON_TOML, FileHasher, FoundPath, LINKS_NAME, MANIFEST_NAME, Manifest, PackageContents,
-    TENSOR_INDEX, Texts, revise, rules::NO_TENSOR_INDEX, symlinks::link_text, unmet, write,
+    TENSOR_INDEX, Texts, revise, rules::NO_TENSOR_INDEX, symlinks::link_text, unmet_requirements,
+    write,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Read;
@@ -81,7 +82,7 @@ impl FileToPack {
     pub(super) fn compressed(&self) -> Result<Option<Stored>> {
         let Source::Package(package, inside) = &self.source else { return Ok(None) };
         let Some(file) = package.file(inside) else { return Ok(None) };
-        Ok(match package.at(file)? {
+        Ok(match package.locate(file)? {
             FileBytes::Zip(stored) if !stored.is_plain() => Some(stored),
             _ => None,
         })
@@ -193,7 +194,7 @@ pub(super) fn folder_parts(
     let mut symlinks: BTreeMap<String, PathBuf> = BTreeMap::new();
     // Excluded folders, except for files in them that are listed.
     let mut partly: Vec<String> = Vec::new();
-    let mut found = folder::files_but(root, links, &limits, &mut |path, leads_to| {
+    let mut found = folder::files_except(root, links, &limits, &mut |path, leads_to| {
         let is_ignored = selection == FileSelection::Usual
             && (ignored.is_left_out(path)
                 || partly.iter().any(|prefix| path.starts_with(prefix.as_str())));
@@ -218,7 +219,7 @@ pub(super) fn folder_parts(
     symlinks.retain(|path, _| !kept.contains_key(path));
     out.left_behind.extend(symlinks.iter().map(|(path, to)| {
         let to = to.display().to_string();
-        format!("that `{}` is a symbolic link to `{}`", path.shown(), to.shown())
+        format!("that `{}` is a symbolic link to `{}`", path.escaped(), to.escaped())
     }));
     let part = |file: FoundPath<'_>| {
         let source = Source::Path(root.join(&*file.path));
@@ -232,7 +233,7 @@ pub(super) fn folder_parts(
     Ok(out)
 }
 
-/// Which files of a folder are packed.
+/// The files of a folder that are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileSelection {
     /// All except secrets, caches, version control, and files that match the folder's `.holdallignore`.
@@ -267,7 +268,7 @@ fn check_linked(root: &Path, found: &[FoundPath<'_>]) -> Result<()> {
         Some((path, _)) => {
             let e = part(format!(
                 "`{}` is not in the folder: `{LINKS_NAME}` only links to it",
-                path.shown()
+                path.escaped()
             ));
             Err(e.with_remedy(Remedy::FetchWhole))
         }
@@ -319,7 +320,7 @@ pub(super) fn complete(
     if (!tensors.is_empty() || !files.contains_key(TENSOR_INDEX)) && !needs_none {
         let stray = files.keys().find(|path| path.starts_with("tensor_data/"));
         if let Some(stray) = stray.filter(|_| tensors.is_empty()) {
-            let message = format!("`{}` has no `{TENSOR_INDEX}` that lists it", stray.shown());
+            let message = format!("`{}` has no `{TENSOR_INDEX}` that lists it", stray.escaped());
             return Err(NO_TENSOR_INDEX.broken(message));
         }
         files.retain(|path, _| !path.starts_with("tensor_data/"));
@@ -345,7 +346,7 @@ fn check(files: &BTreeMap<String, FileToPack>) -> Result<Vec<Warning>> {
             Source::Link { text, .. } => Some(text.clone()),
             _ => None,
         };
-        found.push(FoundPath { path: path.into(), len: part.len()?, target, at });
+        found.push(FoundPath { path: path.into(), len: part.len()?, target, index: at });
     }
     let text = |path: &str| match files.get(path) {
         None => Ok(None),
@@ -356,7 +357,7 @@ fn check(files: &BTreeMap<String, FileToPack>) -> Result<Vec<Warning>> {
     let PackageContents { description, mut warnings, .. } =
         PackageContents::new(found, &texts, &limits)?;
     let has_model = files.keys().any(|path| path.starts_with("model/"));
-    warnings.extend(unmet(&description, has_model, &|path| files.contains_key(path)));
+    warnings.extend(unmet_requirements(&description, has_model, &|path| files.contains_key(path)));
     warnings.extend(super::engine::engine_warning(files, &description));
     Ok(warnings)
 }
@@ -397,7 +398,7 @@ fn add_tensor(
         }
     };
     if rows.iter().any(|row| row.name == name) {
-        return Err(part(format!("two tensors are named `{}`", name.shown())));
+        return Err(part(format!("two tensors are named `{}`", name.escaped())));
     }
     if let Some(width) = ty.width() {
         let wanted = element_count(&shape).and_then(|n| n.checked_mul(width));

@@ -3,7 +3,7 @@
 use super::{FileContent, FileSelection, Packer, SymlinkPolicy, named};
 use crate::rules::RUNNER;
 use crate::{Description, Example, Inferred, OptionValue, Package, SelfTest, ValueSpec};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Limits, Result, Warning};
 use holdall_formats::shards::SHARD_MISSING;
 use holdall_io::OpenOptions;
@@ -116,7 +116,7 @@ impl Recipe {
         if is_described && !self.replaces_any() {
             // The author may leave out fields that a zip must have.
             let text = packer.text(CARTON_TOML)?;
-            let (mut description, _) = Description::parse_own(&text, &self.limits)?;
+            let (mut description, _) = Description::parse_unpacked(&text, &self.limits)?;
             if Description::parse(&text, &self.limits).is_ok() {
                 return Ok(Prepared { packer, warnings, undeclared: None });
             }
@@ -204,7 +204,7 @@ impl Recipe {
                 let parsed = Description::parse_part(&text, &self.limits);
                 let (description, odd) = parsed.map_err(|e| e.in_source(path.display()))?;
                 warnings.extend(odd);
-                description.over(found)
+                description.with_defaults_from(found)
             }
         };
         for (to, from) in [
@@ -252,7 +252,10 @@ impl Recipe {
             let e = RUNNER.broken(match name.as_str() {
                 "" => "the runner of the model and its versions are not known".to_owned(),
                 name => {
-                    format!("the versions of `{}` that the model needs are not known", name.shown())
+                    format!(
+                        "the versions of `{}` that the model needs are not known",
+                        name.escaped()
+                    )
                 }
             });
             return Err(e.with_hint("for example the runner `python` with the versions `>=3.10`"));
@@ -294,6 +297,6 @@ fn check_version(version: &str, limits: &Limits) -> Result<()> {
     Description::parse(text.as_bytes(), limits).map(drop).map_err(|e| {
         let hint = "write it as Cargo writes requirements: `=1.12.1`, `>=2, <3`";
         let e = e.with_rule(&RUNNER).with_hint(hint);
-        e.within(format!("the framework's version `{}`", version.shown()))
+        e.within(format!("the framework's version `{}`", version.escaped()))
     })
 }

@@ -2,11 +2,11 @@
 
 use super::parts::{FileToPack, Source};
 use holdall_core::Result;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_io::error::io;
 use holdall_package::paths::LONGEST;
 use holdall_package::rules::SYMLINK;
-use holdall_package::symlinks::{MOST_STEPS, link_text, target_path};
+use holdall_package::symlinks::{MAX_STEPS, link_text, target_path};
 use holdall_package::{FoundPath, TENSOR_INDEX};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -45,18 +45,18 @@ pub(super) fn kept_links(
 /// Returns the path of the file that the symbolic link at `link` finally leads to.
 ///
 /// # Errors
-/// `carton/symlink` if it leads to none of the files.
+/// Returns `carton/symlink` if it leads to none of the files.
 pub(super) fn end_of_link<'a>(
     files: &'a BTreeMap<String, FileToPack>,
     link: &'a str,
 ) -> Result<&'a str> {
     let mut at = link;
-    for _ in 0..files.len().min(MOST_STEPS + 1) {
+    for _ in 0..files.len().min(MAX_STEPS + 1) {
         let Some((path, part)) = files.get_key_value(at) else { break };
         let Source::Link { text, .. } = &part.source else { return Ok(path) };
         let next = target_path(path, text).ok().and_then(|next| files.get_key_value(&next));
         let Some((next, _)) = next else { break };
         at = next;
     }
-    Err(SYMLINK.broken(format!("`{}` leads to no file of the package", link.shown())))
+    Err(SYMLINK.broken(format!("`{}` leads to no file of the package", link.escaped())))
 }

@@ -4,7 +4,7 @@ use super::super::ledger;
 use super::Packing;
 use super::parts::FileToPack;
 use holdall_core::codec::crc::Crc32;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::wire::zip::write::{Entry, directory, local_header};
 use holdall_core::wire::zip::{Directory, EntryKind, Method};
 use holdall_core::{Error, Result, Window};
@@ -257,7 +257,7 @@ impl<'a> ZipOutput<'a> {
 
 #[cold]
 fn changed(path: &str, len: u64) -> Error {
-    let path = path.shown();
+    let path = path.escaped();
     CHANGED.broken(format!("`{path}` no longer has the {len} bytes that it had when packing began"))
 }
 

@@ -1,7 +1,8 @@
 //! Renders a page as HTML.
 
 use super::{
-    facts, is_allowed_link, line, misc, numbered, options, shown, tables, tensor_of, title,
+    example_references, facts, is_allowed_link, line, misc, numbered, options, tables, tensor_of,
+    title,
 };
 use crate::{FileLocation, Package, Reference};
 use data_encoding::BASE64;
@@ -12,14 +13,14 @@ use pulldown_cmark::{CowStr, Event, Parser, Tag, TagEnd, html};
 /// Maximum length of a file embedded in a page, in bytes.
 const LARGEST: u64 = 16 << 20;
 /// Maximum total length of embedded files, in bytes.
-const MOST: u64 = 64 << 20;
+const MAX_EMBEDDED_LEN: u64 = 64 << 20;
 
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere}\
 table{border-collapse:collapse}td,th{border:1px solid #8886;padding:.2rem .6rem;text-align:left;vertical-align:top}\
 img,video{max-width:100%}pre{overflow-x:auto}";
 
 pub(super) fn page(package: &Package) -> Result<String> {
-    let mut files = Files { package, left: MOST };
+    let mut files = Files { package, left: MAX_EMBEDDED_LEN };
     let d = package.description();
     let title = escaped(&title(package));
     let style = BASE64.encode(&sha256(STYLE.as_bytes()));
@@ -82,10 +83,10 @@ fn examples(out: &mut String, package: &Package, files: &mut Files<'_>) -> Resul
         if let Some(about) = &example.description {
             line(out, format_args!("<p>{}</p>", escaped(about)));
         }
-        for (what, name, to) in shown(example) {
+        for (what, name, to) in example_references(example) {
             let content = match to {
                 Reference::Tensor(tensor) => escaped(&tensor_of(package, tensor)),
-                Reference::Misc(path) => files.shown(&format!("misc/{path}"), name)?,
+                Reference::Misc(path) => files.embedded_file(&format!("misc/{path}"), name)?,
             };
             line(out, format_args!("<p>{what} <b>{}</b>: {content}</p>", escaped(name)));
         }
@@ -175,7 +176,7 @@ impl Files<'_> {
     }
 
     /// Returns the file as a picture, audio or video element; otherwise its path.
-    fn shown(&mut self, path: &str, name: &str) -> Result<String> {
+    fn embedded_file(&mut self, path: &str, name: &str) -> Result<String> {
         let name = escaped(name);
         let Some(data) = self.data(path)? else { return Ok(escaped(path)) };
         Ok(match data.as_str() {

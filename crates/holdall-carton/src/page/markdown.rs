@@ -1,7 +1,8 @@
 //! Renders a page as Markdown.
 
 use super::{
-    facts, is_allowed_link, line, misc, numbered, options, shown, tables, tensor_of, title,
+    example_references, facts, is_allowed_link, line, misc, numbered, options, tables, tensor_of,
+    title,
 };
 use crate::{Package, Reference};
 use pulldown_cmark::{Event, Parser, Tag};
@@ -53,7 +54,7 @@ fn examples(out: &mut String, package: &Package) {
         if let Some(about) = &example.description {
             line(out, format_args!("{}\n", escaped(about)));
         }
-        for (what, name, to) in shown(example) {
+        for (what, name, to) in example_references(example) {
             let content = match to {
                 Reference::Tensor(tensor) => tensor_of(package, tensor),
                 Reference::Misc(path) => format!("misc/{path}"),

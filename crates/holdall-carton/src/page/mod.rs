@@ -26,7 +26,7 @@ impl Package {
     /// Renders a page that shows the package. Files that are only linked to are named, not fetched.
     ///
     /// # Errors
-    /// The same as [`PackageReader::read`](holdall_io::package::PackageReader::read), for the files that are
+    /// Returns the same errors as [`PackageReader::read`](holdall_io::package::PackageReader::read), for the files that are
     /// shown.
     pub fn page(&self, form: PageForm) -> Result<String> {
         match form {
@@ -136,7 +136,7 @@ fn tensor_of(package: &Package, name: &str) -> String {
 }
 
 /// Returns the inputs and outputs that an example shows, with their names.
-fn shown(example: &Example) -> impl Iterator<Item = (&'static str, &str, &Reference)> {
+fn example_references(example: &Example) -> impl Iterator<Item = (&'static str, &str, &Reference)> {
     let inputs = example.inputs.iter().map(|(name, to)| ("input", name.as_str(), to));
     inputs.chain(example.outputs.iter().map(|(name, to)| ("output", name.as_str(), to)))
 }

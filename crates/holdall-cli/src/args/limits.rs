@@ -51,7 +51,7 @@ impl SetLimit {
 /// Parses `NAME=N`.
 ///
 /// # Errors
-/// A description of the mistake.
+/// Returns a description of the mistake.
 pub(crate) fn parse(text: &str) -> Result<SetLimit, String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=N, for example `tensors=1000`")?;
     let name = name.to_ascii_lowercase();
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn remedies_that_name_a_limit_are_accepted() {
         for limit in LIMITS {
-            for value in [0, 5, limit.default, limit.most] {
+            for value in [0, 5, limit.default, limit.max] {
                 let raise = Remedy::RaiseLimit { limit: limit.name, at_least: Some(value) };
                 let limits = globals(quoted(&spelled(&raise).unwrap())).limits();
                 assert_eq!(limit.get(&limits), value, "{}", limit.name);

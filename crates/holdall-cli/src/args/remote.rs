@@ -11,7 +11,7 @@ pub(super) fn store(text: &str) -> Result<(String, String), String> {
         text.split_once('=').ok_or("write NAME=VALUE, for example region=eu-west-1")?;
     if !open.contains(&name) {
         return Err(format!(
-            "name one of these: {}; keys come from the environment and from profiles",
+            "unknown option `{name}`; expected one of {}; keys come from the environment and from profiles",
             open.join(", ")
         ));
     }
@@ -19,7 +19,7 @@ pub(super) fn store(text: &str) -> Result<(String, String), String> {
     checked.map(|_| (name.to_owned(), value.to_owned())).map_err(|e| e.message().to_owned())
 }
 
-/// `--allow`.
+/// A value of `--allow`: a feature of remote files that is forbidden by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Allow {
     Http,

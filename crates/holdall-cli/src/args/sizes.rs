@@ -10,7 +10,7 @@ pub(crate) fn positive_number(text: &str) -> Result<NonZero<usize>, String> {
 /// Parses a number of bytes: `4096`, `64KiB` or `64K`, `5GB`.
 ///
 /// # Errors
-/// A description of the mistake.
+/// Returns a description of the mistake.
 pub fn size(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!(

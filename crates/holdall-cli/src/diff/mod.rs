@@ -74,7 +74,7 @@ pub(crate) struct DiffArgs {
 
 fn tolerance(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|x: &f64| *x >= 0.0 && x.is_finite());
-    number.ok_or_else(|| "write a number from 0 on, for example 1e-5".to_owned())
+    number.ok_or_else(|| "expected a number of at least 0, for example 1e-5".to_owned())
 }
 
 /// Compares the two files.
@@ -211,7 +211,7 @@ fn text(
 enum Standing {
     Agree,
     Differ,
-    /// They could not be compared, and no other difference was found.
+    /// The files could not be compared completely, and no difference was found.
     Unknown,
 }
 

@@ -66,7 +66,7 @@ impl From {
         old: Option<&Tensor>,
     ) -> Result<(), Failure> {
         let (len, mut reader) = input::reader(session, &self.from)?;
-        let shown = input::shown(&self.from);
+        let shown = input::display_name(&self.from);
         let mut head = Vec::new();
         let read_head = |reader: &mut dyn Read, most: u64, head: &mut Vec<u8>| {
             reader

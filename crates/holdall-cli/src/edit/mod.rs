@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::writing::{self, Writing};
 use clap::{Args, Subcommand};
 use from::From;
-use holdall::error::Shown as _;
+use holdall::error::Escape as _;
 use holdall::fields;
 use holdall::operations::Operation;
 use holdall::plain::ToPlain as _;
@@ -237,7 +237,7 @@ fn check_once<'k>(keys: impl Iterator<Item = &'k str>) -> Result<()> {
     let mut seen = HashSet::new();
     for key in keys {
         if !seen.insert(key) {
-            let shown = key.shown();
+            let shown = key.escaped();
             return Err(ARGUMENTS.broken(format!("attribute `{shown}` is given twice")));
         }
     }

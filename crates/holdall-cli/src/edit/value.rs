@@ -3,7 +3,7 @@
 use crate::exit::ARGUMENTS;
 use clap::ValueEnum;
 use data_encoding::HEXLOWER_PERMISSIVE;
-use holdall::error::Shown as _;
+use holdall::error::Escape as _;
 use holdall::{Attributes, Error, Limits, Result, Value};
 use std::path::Path;
 
@@ -25,11 +25,11 @@ pub(super) fn pair<'p>(
     attributes: &Attributes,
 ) -> Result<(&'p str, Value)> {
     let Some((key, text)) = pair.split_once('=') else {
-        let shown = pair.shown();
+        let shown = pair.escaped();
         return Err(ARGUMENTS.broken(format!("`{shown}` has no `=`; write KEY=VALUE")));
     };
     if key.is_empty() {
-        let shown = pair.shown();
+        let shown = pair.escaped();
         return Err(ARGUMENTS.broken(format!("`{shown}` has no key; write KEY=VALUE")));
     }
     match (asked, attributes.get(key)) {
@@ -87,8 +87,9 @@ impl ValueType {
     }
 
     fn read(self, text: &str) -> Result<Value> {
-        let wrong =
-            |what: &str| -> Error { ARGUMENTS.broken(format!("`{}` is not {what}", text.shown())) };
+        let wrong = |what: &str| -> Error {
+            ARGUMENTS.broken(format!("`{}` is not {what}", text.escaped()))
+        };
         match self {
             ValueType::Text => Ok(Value::Text(text.to_owned())),
             ValueType::Json => Value::from_json(text, Limits::default().depth)

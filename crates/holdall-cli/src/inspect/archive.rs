@@ -18,7 +18,7 @@ use std::path::Path;
 /// can be.
 ///
 /// # Errors
-/// `e`, if it is not such an archive.
+/// Returns `e`, if it is not such an archive.
 pub(super) fn instead(
     session: &Session,
     path: &Path,

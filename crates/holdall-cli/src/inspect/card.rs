@@ -295,7 +295,7 @@ pub(super) fn foot(
             Grouped(more as u64)
         )?;
     }
-    for words in file.index().unkept() {
+    for words in file.index().unrepresented() {
         writeln!(out, "{} {}", paint.on("ignored:", Style::Dim), printable(words))?;
     }
     let of_folder = folder.iter().flat_map(|folder| &folder.warnings);

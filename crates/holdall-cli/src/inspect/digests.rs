@@ -24,7 +24,7 @@ type Key = (Extent, Encoding, ByteOrder, u64, Option<u64>);
 
 fn key(c: &Component) -> Key {
     // Reversing the byte order depends on the width; otherwise the dtype does not matter.
-    (c.stored, c.encoding, c.byte_order, c.turned_len(), c.decoded_len)
+    (c.stored, c.encoding, c.byte_order, c.swap_unit_len(), c.decoded_len)
 }
 
 /// The results for components of one file.

@@ -34,7 +34,7 @@ pub(super) fn write(
             shape: tensor.shape(),
             layout: tensor.layout().as_str(),
             attributes: tensor.attributes(),
-            components: Plain::map(components.iter().map(shown)),
+            components: Plain::map(components.iter().map(component_fields)),
         };
         if let Some(stats) = &stats {
             fields = fields.and(fields!(stats: &stats[at]));
@@ -55,15 +55,15 @@ pub(super) fn write(
         text.clear();
     }
     let folder = folder.map(|folder| format!(",\"folder\":{}", as_json(&folder.to_plain())));
-    let unkept = file.index().unkept();
-    let passed_over = match unkept {
+    let unrepresented = file.index().unrepresented();
+    let unrepresented = match unrepresented {
         [] => String::new(),
-        all => format!(",\"passed_over\":{}", as_json(&Plain::from(all))),
+        all => format!(",\"unrepresented\":{}", as_json(&Plain::from(all))),
     };
     let quantized = super::quantized::json(session, file);
     let warnings = as_json(&Plain::from(file.warnings()));
     let folder = folder.unwrap_or_default();
-    writeln!(out, "],\"files\":[]{folder}{passed_over}{quantized},\"warnings\":{warnings}}}")?;
+    writeln!(out, "],\"files\":[]{folder}{unrepresented}{quantized},\"warnings\":{warnings}}}")?;
     Ok(())
 }
 
@@ -81,7 +81,7 @@ fn components(tensor: &Tensor, digests: &Digests) -> Vec<(Component, Option<Stri
     tensor.components().map(one).collect()
 }
 
-fn shown((c, sha256): &(Component, Option<String>)) -> (&str, Plain<'_>) {
+fn component_fields((c, sha256): &(Component, Option<String>)) -> (&str, Plain<'_>) {
     let fields = c.to_plain();
     let fields = match sha256 {
         Some(sha256) => fields.and(fields!(sha256: sha256)),

@@ -49,7 +49,7 @@ impl Preview {
             return;
         };
         let inner: u64 = self.shape[dimension + 1..].iter().product();
-        for part in self.shown(dimension, len) {
+        for part in self.visible_ranges(dimension, len) {
             if dimension + 1 == self.shape.len() {
                 out.push(first + part.start..first + part.end);
             } else {
@@ -60,7 +60,7 @@ impl Preview {
 
     /// Returns the parts of a dimension of length `len` that are shown: all of it, or both ends. For the outer
     /// dimensions of a tensor with many dimensions, returns the first index and an empty range, for the rest.
-    fn shown(&self, dimension: usize, len: u64) -> impl Iterator<Item = Range<u64>> {
+    fn visible_ranges(&self, dimension: usize, len: u64) -> impl Iterator<Item = Range<u64>> {
         let edge = match self.shape.len() - dimension {
             1 => EDGE,
             2 => ROW_EDGE,
@@ -106,7 +106,7 @@ impl Preview {
         // Line breaks between two members: one for each of their dimensions, at most three.
         let lines = (self.shape.len() - dimension - 1).min(3);
         let between = format!("{}{}", "\n".repeat(lines), " ".repeat(dimension + 1));
-        for (number, part) in self.shown(dimension, len).enumerate() {
+        for (number, part) in self.visible_ranges(dimension, len).enumerate() {
             if number > 0 {
                 out.push_str(if is_row { " " } else { &between });
                 out.push('…');
@@ -169,8 +169,8 @@ pub(super) fn texts(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
 
 fn floats(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
     let values: Vec<Vec<f64>> = parts.iter().map(Dense::to_f64).collect::<Result<_>>()?;
-    let look = Look::for_values(values.iter().flatten().copied());
-    Ok(values.iter().map(|part| part.iter().map(|x| look.text(*x)).collect()).collect())
+    let format = NumberFormat::for_values(values.iter().flatten().copied());
+    Ok(values.iter().map(|part| part.iter().map(|x| format.text(*x)).collect()).collect())
 }
 
 fn complex(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
@@ -180,10 +180,10 @@ fn complex(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
         element_type.read_complex(p.bytes(), &mut values).map(|()| values)
     };
     let values: Vec<Vec<[f64; 2]>> = parts.iter().map(one).collect::<Result<_>>()?;
-    let look = Look::for_values(values.iter().flatten().flatten().copied());
+    let format = NumberFormat::for_values(values.iter().flatten().flatten().copied());
     let text = |[re, im]: &[f64; 2]| {
         let sign = if im.is_sign_negative() && !im.is_nan() { "-" } else { "+" };
-        format!("{}{sign}{}j", look.text(*re), look.text(im.abs()))
+        format!("{}{sign}{}j", format.text(*re), format.text(im.abs()))
     };
     Ok(values.iter().map(|part| part.iter().map(text).collect()).collect())
 }
@@ -191,20 +191,20 @@ fn complex(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
 /// The number format of the floats in a preview: enough decimal places for five digits of the largest and two of the
 /// smallest number, within limits, or scientific notation.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Look {
+enum NumberFormat {
     Fixed(usize),
     Scientific,
 }
 
-impl Look {
-    fn for_values(values: impl Iterator<Item = f64> + Clone) -> Look {
+impl NumberFormat {
+    fn for_values(values: impl Iterator<Item = f64> + Clone) -> NumberFormat {
         let finite = values.filter(|x| x.is_finite());
         let most = finite.clone().fold(0f64, |most, x| most.max(x.abs()));
         if most == 0.0 {
-            return Look::Fixed(1);
+            return NumberFormat::Fixed(1);
         }
         if !(1e-4..1e7).contains(&most) {
-            return Look::Scientific;
+            return NumberFormat::Scientific;
         }
         let least = finite.clone().filter(|x| *x != 0.0).fold(most, |least, x| least.min(x.abs()));
         let of_most = (4.0 - most.log10().floor()).clamp(1.0, 8.0);
@@ -215,15 +215,15 @@ impl Look {
             let text = format!("{x:.decimals$}");
             text.trim_end_matches('0').split_once('.').map_or(0, |(_, after)| after.len())
         });
-        Look::Fixed(needed.max().unwrap_or(1).max(1))
+        NumberFormat::Fixed(needed.max().unwrap_or(1).max(1))
     }
 
     fn text(self, x: f64) -> String {
         match self {
             _ if x.is_nan() => "NaN".to_owned(),
             _ if x.is_infinite() => if x > 0.0 { "inf" } else { "-inf" }.to_owned(),
-            Look::Fixed(decimals) => format!("{x:.decimals$}"),
-            Look::Scientific => format!("{x:.4e}"),
+            NumberFormat::Fixed(decimals) => format!("{x:.decimals$}"),
+            NumberFormat::Scientific => format!("{x:.4e}"),
         }
     }
 }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn large_ones_at_their_edges() {
+    fn large_tensors_are_shown_by_their_edges() {
         assert_eq!(shown(&[1000]), "[  0   1   2   3 … 996 997 998 999]");
         assert_eq!(
             shown(&[100, 2]),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn many_dimensions_are_not_many_lines() {
+    fn tensors_with_many_dimensions_have_few_lines() {
         let text = shown(&[2; 24]);
         assert!(text.lines().count() < 200, "{}", text.lines().count());
         assert_eq!(text.matches('[').count(), text.matches(']').count());
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_of_one_preview_look_alike() {
+    fn floats_of_one_preview_have_one_format() {
         assert_eq!(float_texts(&[0.5, -1.25]), ["0.50", "-1.25"]);
         assert_eq!(float_texts(&[0.0, -0.0]), ["0.0", "-0.0"]);
         assert_eq!(float_texts(&[0.089_213_44, 1e-5]), ["0.089213", "0.000010"]);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn other_types_have_their_own_look() {
+    fn other_types_are_formatted() {
         let dense = |dtype, logical, bytes: &[u8], n: u64| {
             texts(&[Dense::new(dtype, logical, [n], bytes.to_vec())]).unwrap().remove(0)
         };

@@ -31,7 +31,7 @@ pub(super) fn table(
         }
     };
     let all = logical.tensors().filter(|t| t.quantized_weight().is_some());
-    let all: Vec<Tensor> = all.filter(|t| select.takes(t.name())).collect();
+    let all: Vec<Tensor> = all.filter(|t| select.selects(t.name())).collect();
     if all.is_empty() {
         return Ok(());
     }

@@ -93,7 +93,7 @@ fn members(session: &Session, tensor: &Tensor, out: &mut dyn Write) -> Result<()
     let columns =
         [Column::left("member").cut(), Column::left("kind").cut_end(), Column::left("there")];
     let row = |at: usize| {
-        let there = if all[at].there == RowPresence::Always { "" } else { "optional" };
+        let there = if all[at].presence == RowPresence::Always { "" } else { "optional" };
         vec![
             // Paths escape backslashes themselves.
             Cell::new(printable(&all[at].path.to_string())),
@@ -217,7 +217,7 @@ fn described(tensor: &Tensor) -> Result<String> {
 
 fn csr(tensor: &Tensor) -> Result<String> {
     let view = tensor.csr()?;
-    let places = shown(view.count());
+    let places = shown_positions(view.count());
     let mut lines = Vec::new();
     let mut bytes = Vec::new();
     for (_, entry) in view.entries().enumerate().filter(|(n, _)| places.contains(n)) {
@@ -229,7 +229,7 @@ fn csr(tensor: &Tensor) -> Result<String> {
 
 fn coo(tensor: &Tensor) -> Result<String> {
     let view = tensor.coo()?;
-    let places = shown(view.count());
+    let places = shown_positions(view.count());
     let mut lines = Vec::new();
     let mut bytes = Vec::new();
     for (_, entry) in view.entries().enumerate().filter(|(n, _)| places.contains(n)) {
@@ -334,7 +334,7 @@ fn blob(tensor: &Tensor) -> Result<String> {
 /// Formats some of `count` items, one per line.
 fn numbered(count: u64, line: impl Fn(u64) -> Result<String>) -> Result<String> {
     let all = usize::try_from(count).unwrap_or(usize::MAX);
-    let places = shown(all);
+    let places = shown_positions(all);
     let width = count.saturating_sub(1).to_string().len();
     let mut out = String::new();
     for (number, at) in places.iter().enumerate() {
@@ -350,7 +350,7 @@ fn numbered(count: u64, line: impl Fn(u64) -> Result<String>) -> Result<String> 
 }
 
 /// Returns the indices of the shown entries.
-fn shown(count: usize) -> Vec<usize> {
+fn shown_positions(count: usize) -> Vec<usize> {
     if count <= 2 * ENTRIES + 1 {
         return (0..count).collect();
     }

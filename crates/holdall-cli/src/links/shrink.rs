@@ -93,7 +93,7 @@ pub(crate) fn run(session: &Session, args: &ShrinkArgs) -> Result<Status, Failur
     if let Some(template) = &args.base_url {
         let select = Select::new(&args.include, &args.exclude)?;
         let large = shrink.candidates(args.at_least).map(|file| file.path.clone());
-        let large: Vec<String> = large.filter(|path| select.takes(path)).collect();
+        let large: Vec<String> = large.filter(|path| select.selects(path)).collect();
         for path in &large {
             shrink = shrink.with_template(path, template)?;
         }

@@ -2,7 +2,7 @@
 
 use crate::exit::{Failure, INPUT_NAME, INPUT_SHAPE, INPUT_VALUE, LENGTH};
 use holdall::carton::{DimSpec, ShapeSpec, TensorValue, ValueSpec, ValueType, signature};
-use holdall::error::Shown as _;
+use holdall::error::Escape as _;
 use holdall::{ByteOrder, DType, Error, Result, element_count, npy};
 use serde_json::Value as Json;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(super) fn inputs(
                         let all = all.collect::<Result<Vec<_>>>()?;
                         signature::assign_names(declared, all)?;
                     }
-                    let e = INPUT_NAME.broken(format!("`{}` has no name", text.shown()));
+                    let e = INPUT_NAME.broken(format!("`{}` has no name", text.escaped()));
                     return Err(e.with_hint("write NAME=FILE or NAME=JSON").into());
                 };
                 unnamed += 1;
@@ -76,7 +76,7 @@ pub(crate) fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<Te
     } else if let Some(why) = out_of_range(what) {
         Err(INPUT_VALUE.broken(why).in_tensor(name))
     } else {
-        let e = INPUT_VALUE.broken(format!("`{}` is neither a file nor JSON", what.shown()));
+        let e = INPUT_VALUE.broken(format!("`{}` is neither a file nor JSON", what.escaped()));
         Err(e.in_tensor(name).with_hint(
             "write the name of a file, or JSON such as `x=[[1, 2], [3, 4]]`; strings are quoted: `'x=\"text\"'`",
         ))
@@ -124,7 +124,7 @@ fn out_of_range(what: &str) -> Option<String> {
     is_range.then(|| {
         format!(
             "`{}`: a number at column {} is too large for a float; write \"Infinity\" for infinity",
-            what.shown(),
+            what.escaped(),
             e.column()
         )
     })
@@ -147,8 +147,8 @@ fn read_npy(bytes: &[u8]) -> Result<TensorValue> {
         (None, DType::U64) => ValueType::Uint64,
         (logical, dtype) => {
             let name = logical.as_ref().map_or(dtype.as_str(), |l| l.as_str());
-            let e =
-                INPUT_VALUE.broken(format!("elements of type {} are not supported", name.shown()));
+            let e = INPUT_VALUE
+                .broken(format!("elements of type {} are not supported", name.escaped()));
             return Err(e.with_hint(
                 "models accept float32, float64 and integers: convert the array with NumPy",
             ));
@@ -235,7 +235,7 @@ fn read_json(json: &Json, ty: Option<ValueType>) -> Result<TensorValue> {
         return elements(ty, shape, &flat);
     }
     // Lists of different lengths: a nested tensor.
-    let Json::Array(parts) = json else { unreachable!("what is not a list has a shape") };
+    let Json::Array(parts) = json else { unreachable!("a value that is not a list has a shape") };
     let parts: Result<Vec<TensorValue>> = parts
         .iter()
         .map(|part| {
@@ -336,7 +336,7 @@ fn too_large(json: &Json, ty: ValueType) -> Error {
 
 fn wrong(json: &Json, ty: ValueType) -> Error {
     let shown: String = json.to_string().chars().take(40).collect();
-    INPUT_VALUE.broken(format!("`{}` is not a {}", shown.shown(), ty.as_str()))
+    INPUT_VALUE.broken(format!("`{}` is not a {}", shown.escaped(), ty.as_str()))
 }
 
 #[cfg(test)]

@@ -233,7 +233,7 @@ impl Running {
         for variable in &self.environment {
             settings = match variable.as_encoded_bytes().contains(&b'=') {
                 true => with_value(settings, variable),
-                false => settings.with_own_variable(variable),
+                false => settings.with_inherited_variable(variable),
             };
         }
         let prefix = session.err_paint().on("model:", Style::Dim).to_string();

@@ -60,13 +60,13 @@ pub(crate) fn run(session: &Session, args: &RunArgs) -> Result<Status, Failure> 
         Some(path) => {
             let mut bytes = Vec::new();
             let (_, mut reader) = input::reader(session, path)?;
-            reader
-                .read_to_end(&mut bytes)
-                .map_err(|e| holdall::error::io(e, "reading").in_source(input::shown(path)))?;
+            reader.read_to_end(&mut bytes).map_err(|e| {
+                holdall::error::io(e, "reading").in_source(input::display_name(path))
+            })?;
             let text = String::from_utf8(bytes).map_err(|e| {
                 let e = crate::exit::INPUT_VALUE.broken("the inputs are not valid JSON").because(e);
                 e.with_hint("for an `.npy` file, use `--input NAME=FILE`")
-                    .in_source(input::shown(path))
+                    .in_source(input::display_name(path))
             })?;
             Some(text)
         }

@@ -6,7 +6,7 @@ use crate::output::table::{self, Cell, Column};
 use crate::output::text::{escape, shape};
 use crate::session::Session;
 use holdall::carton::{TensorValue, ValueType};
-use holdall::error::Shown as _;
+use holdall::error::Escape as _;
 use holdall::fields;
 use holdall::npy;
 use holdall::plain::Plain;
@@ -155,7 +155,7 @@ pub(super) fn files(
     for (name, _) in outputs {
         let odd = |c: char| c.is_control() || "/\\:*?\"<>|".contains(c);
         if name.is_empty() || name.starts_with('.') || name.contains(odd) {
-            let e = format!("the output `{}` is not a valid file name", name.shown());
+            let e = format!("the output `{}` is not a valid file name", name.escaped());
             return Err(OUTPUT_NAME.broken(e).into());
         }
     }

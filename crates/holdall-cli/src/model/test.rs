@@ -45,7 +45,7 @@ fn tolerance(text: &str) -> Result<f64, String> {
     let found: Option<f64> = text.parse().ok();
     found
         .filter(|x| *x >= 0.0)
-        .ok_or_else(|| "write a number from 0 on, for example 1e-5".to_owned())
+        .ok_or_else(|| "expected a number of at least 0, for example 1e-5".to_owned())
 }
 
 /// Runs all self-tests.

@@ -1,6 +1,6 @@
 //! Remedies, as options of the command.
 
-use holdall::error::Shown as _;
+use holdall::error::Escape as _;
 use holdall::{Error, NameCase, Remedy};
 
 /// Returns the advice for an error, in terms of the command.
@@ -18,7 +18,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
                 "if you trust the file, raise the limit: `--limit {name}={most}`"
             ));
         }
-        Remedy::DidYouMean { name } => return Some(format!("did you mean `{}`?", name.shown())),
+        Remedy::DidYouMean { name } => return Some(format!("did you mean `{}`?", name.escaped())),
         Remedy::WriteFormat { format, version: "" } => {
             return Some(format!("`--to {format}` keeps them"));
         }

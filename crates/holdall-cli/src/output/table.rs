@@ -23,7 +23,7 @@ pub(crate) struct Column {
     fit: Fit,
 }
 
-/// What to do with a column if the terminal is too narrow.
+/// The handling of a column if the terminal is too narrow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
     /// Keep it.
@@ -169,7 +169,7 @@ fn fit(all: &[Column], widths: &mut [usize], room: Option<usize>) -> Vec<bool> {
     shown
 }
 
-/// What to do with a text that is wider than its column.
+/// The handling of a text that is wider than its column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overflow {
     Cut,

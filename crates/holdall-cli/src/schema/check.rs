@@ -63,14 +63,14 @@ pub(crate) struct CheckArgs {
 /// Checks a schema, and records.
 pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<Status, Failure> {
     input::check_once([&args.schema].into_iter().chain(&args.records))?;
-    let name = input::shown(&args.schema);
+    let name = input::display_name(&args.schema);
     let report = match read::schema(session, &args.schema, Reading::ByContent) {
         Ok(schema) => check(session, args, schema)?,
         // Errors of the schema are findings of this command.
         Err(Failure::Error(e)) if e.kind() == ErrorKind::Malformed => unsound(e),
         Err(e) => return Err(e),
     };
-    let records = args.records.as_deref().map(input::shown);
+    let records = args.records.as_deref().map(input::display_name);
     if session.json() {
         writeln!(session.out(), "{}", report_json(&name, records.as_deref(), &report))?;
     } else {
@@ -174,7 +174,7 @@ fn report_json(schema: &str, records: Option<&str>, report: &CheckReport) -> Str
 }
 
 fn finding(finding: &Finding) -> Plain<'_> {
-    let (line, record) = match finding.at {
+    let (line, record) = match finding.location {
         FindingLocation::Line(line) => (Some(line), None),
         FindingLocation::Record(index) => (None, Some(index)),
         _ => (None, None),

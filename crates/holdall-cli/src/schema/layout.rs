@@ -140,7 +140,7 @@ fn text(session: &Session, what: &SchemaOrFile, layout: &SchemaLayout) -> Result
             number(r.size),
             number(r.stride),
             number(r.align.map(u64::from)),
-            Cell::new(match r.there {
+            Cell::new(match r.presence {
                 RowPresence::Always => String::new(),
                 RowPresence::Optional => "optional".to_owned(),
                 RowPresence::Bit(bit) => format!("bit {}.{}", bit.byte, bit.bit),

@@ -101,7 +101,7 @@ pub(crate) fn run(session: &Session, args: &MigrateArgs) -> Result<Status, Failu
         Some(output) if !args.dry_run => output,
         _ => {
             let plan = migration.plan(&file).map_err(replace_advice)?;
-            plan::show(session, &file, &input::shown(&args.schema), &plan)?;
+            plan::show(session, &file, &input::display_name(&args.schema), &plan)?;
             return Ok(Status::Fine);
         }
     };

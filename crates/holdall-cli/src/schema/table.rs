@@ -26,7 +26,7 @@ pub(super) fn taken(delimiter: char, names: &[String], schema: &Value) -> String
             None => members.push(Member { name: first, columns: 1, is_whole }),
         }
     }
-    let mut all: Vec<String> = members.iter().take(SHOWN).map(|m| m.shown(schema)).collect();
+    let mut all: Vec<String> = members.iter().take(SHOWN).map(|m| m.describe(schema)).collect();
     if members.len() > SHOWN {
         all.push(format!("{} more", members.len() - SHOWN));
     }
@@ -42,7 +42,7 @@ struct Member {
 }
 
 impl Member {
-    fn shown(&self, schema: &Value) -> String {
+    fn describe(&self, schema: &Value) -> String {
         let kind = schema.get("properties").and_then(|all| all.get(&self.name));
         let is = |keyword: &str| kind.is_some_and(|kind| kind.get(keyword).is_some());
         let is_array = is("TypeDef:Array");

@@ -10,7 +10,7 @@ use holdall::fields;
 use holdall::operations::Operation;
 use holdall::serve::Service;
 use holdall::serve::http::{HttpOptions, HttpServer};
-use site::{Shown, Site};
+use site::{Site, ViewedModel};
 use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,8 @@ pub(crate) struct ViewArgs {
 
 /// Serves the page and the files until the process ends.
 pub(crate) fn run(session: &Session, args: &ViewArgs) -> Result<Status, Failure> {
-    let shown: Result<Vec<Shown>, Failure> = args.files.iter().map(|path| shown(path)).collect();
+    let shown: Result<Vec<ViewedModel>, Failure> =
+        args.files.iter().map(|path| viewed_model(path)).collect();
     let (shown, page) = (shown?, page(args.page.as_deref())?);
     let site = Arc::new(Site::new(&page, shown)?);
     let mut options = HttpOptions::default();
@@ -69,7 +70,7 @@ pub(crate) fn run(session: &Session, args: &ViewArgs) -> Result<Status, Failure>
 }
 
 /// Returns the file to show for a path, with the other files of its model.
-fn shown(path: &Path) -> Result<Shown, Failure> {
+fn viewed_model(path: &Path) -> Result<ViewedModel, Failure> {
     crate::input::check_location(Operation::View, path)?;
     let about = std::fs::metadata(path)
         .map_err(|e| holdall::error::io(e, "it cannot be read").in_source(path.display()))?;
@@ -85,7 +86,7 @@ fn shown(path: &Path) -> Result<Shown, Failure> {
     let model = holdall::open(&entry);
     let all = model.iter().flat_map(|file| file.files());
     let all = all.filter_map(|file| file.location.as_path().map(Path::to_owned));
-    Ok(Shown::new(&entry, &all.collect::<Vec<_>>()))
+    Ok(ViewedModel::new(&entry, &all.collect::<Vec<_>>()))
 }
 
 /// Returns the folder with the viewer: the given one, or the one next to the command.

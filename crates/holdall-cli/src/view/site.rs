@@ -39,20 +39,20 @@ pub(super) struct Site {
     token: String,
     tokens: Tokens,
     page: PathBuf,
-    shown: Vec<Shown>,
+    shown: Vec<ViewedModel>,
 }
 
 /// A file to show, with the other files of its model.
-pub(super) struct Shown {
+pub(super) struct ViewedModel {
     /// The file's name.
     entry: String,
     /// The path of each file, by its path relative to the folder of the shown file.
     files: BTreeMap<String, PathBuf>,
 }
 
-impl Shown {
+impl ViewedModel {
     /// Creates an entry for the file at a path, and for others of the same model.
-    pub(super) fn new(entry: &Path, others: &[PathBuf]) -> Shown {
+    pub(super) fn new(entry: &Path, others: &[PathBuf]) -> ViewedModel {
         let folder = entry.parent().unwrap_or(Path::new(""));
         let name = |path: &Path| {
             let parts = path.strip_prefix(folder).ok()?.components();
@@ -61,12 +61,12 @@ impl Shown {
         };
         let files = others.iter().map(PathBuf::as_path).chain([entry]).filter_map(name).collect();
         let entry = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Shown { entry, files }
+        ViewedModel { entry, files }
     }
 }
 
 impl Site {
-    pub(super) fn new(page: &Path, shown: Vec<Shown>) -> Result<Site> {
+    pub(super) fn new(page: &Path, shown: Vec<ViewedModel>) -> Result<Site> {
         let token = token();
         let tokens = Tokens::new(vec![token.clone()])?;
         Ok(Site { token, tokens, page: page.to_owned(), shown })
@@ -76,7 +76,7 @@ impl Site {
     pub(super) fn address(&self, at: SocketAddr) -> String {
         let token = &self.token;
         let mut out = format!("http://{at}/{token}/open.html#");
-        for (number, Shown { entry, .. }) in self.shown.iter().enumerate() {
+        for (number, ViewedModel { entry, .. }) in self.shown.iter().enumerate() {
             let key = if number == 0 { "url" } else { "&with" };
             // Escaped a second time, because it is in the fragment.
             let name = percent_encoded(entry).replace('%', "%25");

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
-/// The place of a model.
+/// The location of a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum ModelLocation {
     File,

@@ -6,7 +6,7 @@ use crate::command::holdall;
 /// A requirement of the specification that packages can be read without is a finding of its own rule in strict mode,
 /// and a warning otherwise.
 #[test]
-fn what_the_specification_demands_is_found_strictly() {
+fn strict_verification_checks_all_requirements() {
     let dir = tempfile::tempdir().unwrap();
     let card = r#"
 spec_version = 1
@@ -69,7 +69,7 @@ runner_compat_version = 1
 }
 
 #[test]
-fn a_file_inside_is_held_against_its_hash_before_it_is_used() {
+fn a_member_is_checked_against_its_hash_before_use() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (sound, altered) = sound_and_altered(dir.path());
@@ -86,7 +86,7 @@ fn a_file_inside_is_held_against_its_hash_before_it_is_used() {
 }
 
 #[test]
-fn a_package_whose_files_are_not_what_it_says_is_not_compared() {
+fn a_package_with_changed_files_is_not_compared() {
     let dir = tempfile::tempdir().unwrap();
     let (sound, altered) = sound_and_altered(dir.path());
     let pairs = [(&altered, &altered), (&sound, &altered), (&altered, &sound)];
@@ -149,7 +149,7 @@ fn a_package_inside_an_archive_is_held_against_its_hashes() {
 }
 
 #[test]
-fn what_is_compressed_is_held_to_limits() {
+fn compressed_files_are_limited() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let model = write(dir.path(), "w.bin", vec![0; 1 << 20]);

@@ -5,7 +5,7 @@ use crate::command::{accept, command, holdall};
 use std::path::Path;
 
 #[test]
-fn a_model_file_says_what_runs_it() {
+fn a_model_file_determines_the_runner() {
     let dir = tempfile::tempdir().unwrap();
     let model = write(dir.path(), "m.onnx", onnx(1));
     let made = holdall(["pack", &model, "--name", "M", "--json"]).ends_with(0).json();
@@ -82,7 +82,7 @@ fn self_tests_and_examples_are_given_by_options() {
 }
 
 #[test]
-fn what_cannot_be_packed_is_misuse() {
+fn unpackable_paths_are_misuse() {
     let dir = tempfile::tempdir().unwrap();
     let (sound, _) = sound_and_altered(dir.path());
     let out = dir.path().join("out.carton");
@@ -98,7 +98,7 @@ fn what_cannot_be_packed_is_misuse() {
 
 /// For a folder without `carton.toml`, the command does not guess, and its error has a hint.
 #[test]
-fn a_folder_of_model_files_says_what_to_do() {
+fn a_folder_of_model_files_is_refused_with_advice() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "files/model.bin", b"weights");
     let folder = dir.path().join("files");
@@ -138,7 +138,7 @@ fn a_folder_without_a_model_is_not_packed() {
 
 /// Texts given as options are read back from the package unchanged.
 #[test]
-fn what_is_packed_is_strictly_sound() {
+fn packed_folders_pass_strict_verification() {
     let dir = tempfile::tempdir().unwrap();
     let model = write(dir.path(), "m.bin", b"weights");
     let odd = "a \"quote\", a \\ and\ttabs\nü\u{7f}";
@@ -256,7 +256,7 @@ fn a_damaged_model_is_packed_with_a_warning() {
 }
 
 #[test]
-fn a_package_is_not_written_among_what_is_packed() {
+fn a_package_is_not_written_into_the_packed_folder() {
     let dir = tempfile::tempdir().unwrap();
     let model = write(dir.path(), "folder/m.bin", b"weights");
     std::fs::create_dir(dir.path().join("folder/deep")).unwrap();
@@ -296,7 +296,7 @@ fn a_package_is_not_written_among_what_is_packed() {
 
 /// A card may contain only new fields; the rest comes from the graph and from the folder's own `carton.toml`.
 #[test]
-fn a_card_may_say_only_what_is_new() {
+fn a_card_may_omit_fields_known_from_the_folder() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let xor = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/xor");

@@ -1,11 +1,11 @@
-//! What is said of packages, and what is one.
+//! The output of `inspect` for packages, and which files are packages.
 
 use super::{CARD, npy, sound_and_altered, write};
 use crate::command::{command, holdall, holdall_with};
 use std::path::Path;
 
 #[test]
-fn a_package_goes_round() {
+fn a_package_is_unpacked_and_packed_without_changes() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let model = write(dir.path(), "w.bin", [7; 1000]);
@@ -151,7 +151,7 @@ fn examples_are_not_wrapped() {
 }
 
 #[test]
-fn a_folder_whose_description_is_linked_says_what_to_do() {
+fn a_linked_description_is_refused_with_advice() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let model = write(dir.path(), "w.bin", [7; 1000]);
@@ -170,7 +170,7 @@ fn a_folder_whose_description_is_linked_says_what_to_do() {
 
 /// Tensors of texts and of tensors have a known layout; they have no numbers.
 #[test]
-fn texts_and_nested_tensors_are_shown_as_what_they_are() {
+fn texts_and_nested_tensors_are_listed_with_their_types() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let model = write(dir.path(), "w.bin", [7; 10]);

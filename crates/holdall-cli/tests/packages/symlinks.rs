@@ -24,7 +24,7 @@ runner_compat_version = 1
 "#;
 
 #[test]
-fn every_command_sees_the_file_behind_a_link() {
+fn every_command_follows_symbolic_links() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     for folder in ["f/model/blobs", "f/tensor_data"] {
@@ -73,7 +73,7 @@ fn every_command_sees_the_file_behind_a_link() {
 }
 
 #[test]
-fn a_folder_that_is_not_what_it_says_differs_from_itself() {
+fn a_folder_that_contradicts_its_manifest_differs_from_itself() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     std::fs::create_dir_all(at("f/model")).unwrap();

@@ -37,7 +37,7 @@ fn a_killed_unpack_leaves_nothing_under_the_name() {
 }
 
 #[test]
-fn what_a_killed_unpack_left_goes_with_the_next_write_of_any_kind() {
+fn the_next_write_removes_leftovers_of_a_killed_unpack() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     write(dir.path(), "from/x", "x");

@@ -8,21 +8,21 @@ use std::sync::Arc;
 
 /// A codec for elements in column-major order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Columns {
+pub struct ColumnMajor {
     /// The dimensions of the whole array, none of which is 0.
     shape: Arc<[u64]>,
     /// Bytes of an element.
     width: u64,
 }
 
-impl Columns {
+impl ColumnMajor {
     /// Creates the codec for elements of `width` bytes, in an array of `shape`, in which no dimension may be 0.
-    pub fn new(shape: &[u64], width: u64) -> Columns {
-        Columns { shape: shape.into(), width }
+    pub fn new(shape: &[u64], width: u64) -> ColumnMajor {
+        ColumnMajor { shape: shape.into(), width }
     }
 }
 
-impl Codec for Columns {
+impl Codec for ColumnMajor {
     fn decoded_len(&self, stored_len: u64) -> DecodedLen {
         DecodedLen::Exactly(stored_len)
     }

@@ -92,7 +92,7 @@ impl Encoding {
 
     /// Returns the maximum decoded length of `stored_len` stored bytes.
     pub fn max_decoded_len(self, stored_len: u64) -> u64 {
-        self.codec().map_or(stored_len, |codec| codec.decoded_len(stored_len).most())
+        self.codec().map_or(stored_len, |codec| codec.decoded_len(stored_len).max_len())
     }
 
     /// Returns `true` if components can be written in this encoding.

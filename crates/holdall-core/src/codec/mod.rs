@@ -158,7 +158,7 @@ pub enum DecodedLen {
 
 impl DecodedLen {
     /// Returns the maximum length.
-    pub const fn most(self) -> u64 {
+    pub const fn max_len(self) -> u64 {
         match self {
             DecodedLen::Exactly(len) | DecodedLen::AtMost(len) => len,
         }

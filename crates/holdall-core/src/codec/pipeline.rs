@@ -143,18 +143,18 @@ pub(super) fn broken(message: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::columns::Columns;
+    use crate::codec::columns::ColumnMajor;
     use crate::codec::fletcher32::Fletcher32;
     use crate::codec::mask::Mask;
     #[cfg(feature = "deflate")]
     use crate::codec::zlib::Zlib;
 
     #[test]
-    fn what_steps_made_is_undone() {
+    fn steps_are_undone() {
         let masked = [Step::new(Mask::new([0, 0x80]))];
         assert_eq!(decode(&masked, 0, &[1, 2, 3, 0x84, 5], 5).unwrap(), [1, 0x82, 3, 4, 5]);
         // [[1, 2, 3], [4, 5, 6]] in pairs of bytes.
-        let columns = [Step::new(Columns::new(&[2, 3], 2))];
+        let columns = [Step::new(ColumnMajor::new(&[2, 3], 2))];
         let stored = [1, 1, 4, 4, 2, 2, 5, 5, 3, 3, 6, 6];
         assert_eq!(decode(&columns, 0, &stored, 12).unwrap(), [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]);
         assert_eq!(decode(&columns, 0, &stored[..11], 12).unwrap_err().code(), "chunks/broken");

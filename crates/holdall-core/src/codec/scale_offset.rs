@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn invalid_parameters_are_refused() {
         let filter = ScaleOffset::new(&[2, 0, 4, 0, 2, 1, 1, 1, 9]).unwrap();
         // -1 and three bits each: 0, 5, the fill value, 2.
         let mut stored =

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_element_stays_at_the_end() {
+    fn bytes_after_the_last_element_are_unchanged() {
         assert_eq!(unshuffle(&[1, 3, 5, 2, 4, 6, 7], 2), [1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(unshuffle(&[1, 2, 3], 1), [1, 2, 3]);
     }

@@ -199,7 +199,7 @@ impl ComponentDiff {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ValueDiff {
-    /// The number of elements in each tensor. For two sparse tensors with values at the same places, only these values.
+    /// The number of elements in each tensor. For two sparse tensors with values at the same coordinates, only these values.
     pub count: u64,
     /// The number of elements that are not equal: different bits, or different numbers if the types differ.
     pub unequal: u64,

@@ -279,11 +279,11 @@ fn part<'b>(bytes: &'b [u8], element_type: &ElementType, from: u64, to: u64) -> 
 }
 
 /// Converts a row-major index in a tensor of `shape` to one index per dimension.
-pub fn unravel(shape: &[u64], mut at: u64) -> Vec<u64> {
+pub fn unravel(shape: &[u64], mut index: u64) -> Vec<u64> {
     let mut out = vec![0; shape.len()];
     for (place, &size) in out.iter_mut().zip(shape).rev() {
-        if let (Some(rest), Some(whole)) = (at.checked_rem(size), at.checked_div(size)) {
-            (*place, at) = (rest, whole);
+        if let (Some(rest), Some(whole)) = (index.checked_rem(size), index.checked_div(size)) {
+            (*place, index) = (rest, whole);
         }
     }
     out

@@ -24,13 +24,13 @@ pub enum FloatType {
     F8E5M2FnUz,
 }
 
-/// What happens to a number beyond the largest of a type.
+/// The result of a cast for a number beyond the largest one of the target type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overflow {
-    /// It becomes infinite, or NaN if the type has no infinities.
+    /// Infinity, or NaN if the type has no infinities.
     #[default]
     Infinite,
-    /// It becomes the largest finite number of its sign. Infinities stay infinite if the type has them.
+    /// The largest finite number of the same sign. Infinities stay infinite if the type has them.
     Saturate,
 }
 

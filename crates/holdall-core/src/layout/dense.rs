@@ -2,7 +2,7 @@
 
 use super::float::{check_bools, decode_f32, decode_f64};
 use super::{ALIGNMENT, BIG_ENDIAN, ELEMENT_SIZE, ELEMENT_TYPE, LENGTH, ROW_BOUNDARY, ROWS};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::model::{DType, LogicalType, element_count, stored_size};
 use bytemuck::{AnyBitPattern, PodCastError};
 use bytes::Bytes;
@@ -265,7 +265,7 @@ impl Dense {
             return Ok(());
         }
         let stored = match &self.logical_type {
-            Some(t) => format!("{} ({})", self.dtype, t.as_str().shown()),
+            Some(t) => format!("{} ({})", self.dtype, t.as_str().escaped()),
             None => self.dtype.to_string(),
         };
         let wanted = match T::COMPLEX {
@@ -334,7 +334,7 @@ pub fn row_range(
         match size.and_then(|count| stored_size(count, dtype, logical)) {
             Ok(Some(bytes)) => Ok(bytes),
             Ok(None) => {
-                let name = logical.map_or("", |t| t.as_str()).shown();
+                let name = logical.map_or("", |t| t.as_str()).escaped();
                 let message =
                     format!("unknown logical type `{name}`: the size of a row is unknown");
                 Err(ELEMENT_SIZE.broken(message))

@@ -5,7 +5,7 @@
 //! for Deep Neural Networks" (one zero, one NaN at 0x80, a bias that is higher by one).
 
 use super::{BOOL_BYTE, LENGTH, NOT_A_NUMBER, UNKNOWN_TYPE};
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::model::{DType, LogicalType};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -306,7 +306,7 @@ fn small_float(logical: Option<&LogicalType>) -> Result<Option<Small>> {
         }
         // The stored bytes may be codes, parts or bits of anything.
         Some(LogicalType::Other(name)) => {
-            return Err(UNKNOWN_TYPE.broken(format!("unknown logical type `{}`", name.shown())));
+            return Err(UNKNOWN_TYPE.broken(format!("unknown logical type `{}`", name.escaped())));
         }
         None => return Ok(None),
     }))

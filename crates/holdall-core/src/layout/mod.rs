@@ -49,7 +49,7 @@ impl Decoded {
 /// Returns `true` if the attribute `key` is a parameter of the layout, and is not about the elements.
 pub fn is_parameter(layout: &Layout, key: &str) -> bool {
     match layout {
-        Layout::QuantizedGroup => quantized::OWN.contains(&key),
+        Layout::QuantizedGroup => quantized::PARAMETER_ATTRIBUTES.contains(&key),
         Layout::Strided => key == strided::STRIDES_KEY,
         Layout::SparseBlocks | Layout::SparseHybrid => sparse::tiles::PARAMETERS.contains(&key),
         Layout::Records | Layout::Blob => key == KIND_ATTRIBUTE,

@@ -7,7 +7,7 @@
 
 use super::dense::Dense;
 use super::{DENSE_LIMIT, LENGTH, ROWS, WRONG_LAYOUT};
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::limits::Limits;
 use crate::model::plane::PlaneType;
 use crate::model::{Component, DType, Layout, Role, TensorInfo, element_count};
@@ -182,10 +182,10 @@ impl Planes {
 /// Checks a tensor like [`Planes::from_tensor`], without the bytes of its components, and returns the type of its elements.
 ///
 /// # Errors
-/// As [`Planes::from_tensor`].
+/// Returns the same errors as [`Planes::from_tensor`].
 pub fn check(info: &TensorInfo) -> Result<&'static PlaneType> {
     let Layout::Planes(plane_type) = info.layout() else {
-        let layout = info.layout().as_str().shown();
+        let layout = info.layout().as_str().escaped();
         return Err(WRONG_LAYOUT.broken(format!("expected a layout of planes, found `{layout}`")));
     };
     let count = element_count(info.shape()).unwrap_or(u64::MAX);
@@ -204,7 +204,7 @@ pub fn check(info: &TensorInfo) -> Result<&'static PlaneType> {
     let is_known = |c: &Component| plane_type.roles().any(|role| role == c.role);
     match info.components().find(|c| !is_known(c)) {
         Some(c) => {
-            let role = c.role.as_str().shown();
+            let role = c.role.as_str().escaped();
             Err(COMPONENTS.broken(format!("{} has no component `{role}`", plane_type.layout)))
         }
         None => Ok(plane_type),

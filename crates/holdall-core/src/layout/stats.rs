@@ -314,7 +314,7 @@ impl Bins {
 }
 
 /// Returns the stored values of a sparse tensor, and the number of zeros that are not stored. Returns `None` if several
-/// values have the same place and must be added.
+/// values have the same coordinates and must be added.
 pub fn stored_values<P: Iterator<Item = u64>>(
     values: &Dense,
     flat_indices: impl Fn() -> P,

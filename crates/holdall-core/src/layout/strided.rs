@@ -3,7 +3,7 @@
 
 use super::dense::Dense;
 use super::{DENSE_LIMIT, LENGTH, ROWS, WRONG_LAYOUT};
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::limits::Limits;
 use crate::model::{
     Attributes, Component, DType, Layout, LogicalType, Role, TensorInfo, Value, element_count,
@@ -30,12 +30,12 @@ crate::error::rules! {
 /// are stored together.
 pub fn column_major(shape: &[u64], inner: Option<u64>) -> Option<Attributes> {
     let axes: Vec<usize> = (0..shape.len()).rev().collect();
-    stored_by(shape, &axes, inner)
+    strides_for_axes(shape, &axes, inner)
 }
 
 /// Returns the attributes of a tensor whose elements are stored in the order of `axes`, the last of which varies
 /// fastest. `inner` is as in [`column_major`].
-pub fn stored_by(shape: &[u64], axes: &[usize], inner: Option<u64>) -> Option<Attributes> {
+pub fn strides_for_axes(shape: &[u64], axes: &[usize], inner: Option<u64>) -> Option<Attributes> {
     let mut strides = vec![Value::Null; shape.len()];
     let mut step = inner.unwrap_or(1);
     for axis in axes.iter().rev() {
@@ -167,7 +167,7 @@ impl Strided {
 /// Returns the component of a strided tensor, its strides, and the bytes of an element.
 fn parts(info: &TensorInfo) -> Result<(Component, Vec<u64>, u64)> {
     if *info.layout() != Layout::Strided {
-        let layout = info.layout().as_str().shown();
+        let layout = info.layout().as_str().escaped();
         return Err(WRONG_LAYOUT.broken(format!("expected a strided layout, found `{layout}`")));
     }
     let strides = strides(info.attributes(), info.shape().len())?;
@@ -207,7 +207,7 @@ fn check(shape: &[u64], strides: &[u64], width: u64, len: u64) -> Result<()> {
 ///
 /// # Errors
 /// Returns [`STRIDES`] if the strides are invalid.
-pub fn taken(
+pub fn split_strides(
     mut attributes: Attributes,
     shape: &[u64],
     width: u64,

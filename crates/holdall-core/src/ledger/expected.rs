@@ -19,11 +19,11 @@ pub struct Expected {
     ties: TieRule,
 }
 
-/// What may happen to components that share their bytes.
+/// The expected handling of components that share their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum TieRule {
-    /// They also share their bytes in the target.
+    /// The components also share their bytes in the target.
     #[default]
     Keep,
     /// Whole tensors of the same shape and type also share their bytes in the target; other ties may be left behind.
@@ -79,12 +79,12 @@ impl Expected {
     }
 
     /// Allows the file attribute `key` to be left behind, because the target cannot represent it. The report names it.
-    pub fn leave_attribute(&mut self, key: impl Into<String>) {
+    pub fn drop_attribute(&mut self, key: impl Into<String>) {
         self.left.push(key.into());
     }
 
     /// Allows all attributes of the file and of tensors to be left behind. The report names them.
-    pub fn leave_attributes(&mut self) {
+    pub fn drop_attributes(&mut self) {
         self.drops_attributes = true;
     }
 

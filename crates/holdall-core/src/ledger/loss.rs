@@ -1,6 +1,6 @@
 //! Losses: items that are missing in the target, and how a report describes them.
 
-use crate::error::Shown as _;
+use crate::error::Escape as _;
 use crate::model::Role;
 use holdall_collections::HashMap;
 
@@ -80,26 +80,26 @@ fn line(lost: &LossKind, names: &[&str]) -> String {
     let listed = || tensors(names);
     match lost {
         LossKind::Unknown(words) => words.clone(),
-        LossKind::FileAttribute(key) => format!("the attribute `{}` of the file", key.shown()),
-        LossKind::Attribute(key) => format!("the attribute `{}` of {}", key.shown(), listed()),
+        LossKind::FileAttribute(key) => format!("the attribute `{}` of the file", key.escaped()),
+        LossKind::Attribute(key) => format!("the attribute `{}` of {}", key.escaped(), listed()),
         LossKind::Tensor => listed(),
         LossKind::Component(role) => {
-            format!("the component `{}` of {}", role.as_str().shown(), listed())
+            format!("the component `{}` of {}", role.as_str().escaped(), listed())
         }
         LossKind::Shape => format!("the shape of {}", listed()),
-        LossKind::Layout(layout) => format!("the layout `{}` of {}", layout.shown(), listed()),
+        LossKind::Layout(layout) => format!("the layout `{}` of {}", layout.escaped(), listed()),
         LossKind::ElementType(element) => {
-            format!("the element type {} of {}", element.shown(), listed())
+            format!("the element type {} of {}", element.escaped(), listed())
         }
         LossKind::Digest(algorithm) if names.len() == 1 => {
-            format!("the {} digest of {}", algorithm.shown(), listed())
+            format!("the {} digest of {}", algorithm.escaped(), listed())
         }
         LossKind::Digest(algorithm) => {
-            format!("the {} digests of {} components", algorithm.shown(), names.len())
+            format!("the {} digests of {} components", algorithm.escaped(), names.len())
         }
         LossKind::Tie(owner) => {
             let verb = if names.len() == 1 { "shares" } else { "share" };
-            format!("that {} {verb} the bytes of `{}`", listed(), owner.shown())
+            format!("that {} {verb} the bytes of `{}`", listed(), owner.escaped())
         }
     }
 }
@@ -109,7 +109,7 @@ fn tensors(names: &[&str]) -> String {
     let mut shown: Vec<&str> = names.to_vec();
     shown.dedup();
     let quoted: Vec<String> =
-        shown.iter().take(NAMES).map(|name| format!("`{}`", name.shown())).collect();
+        shown.iter().take(NAMES).map(|name| format!("`{}`", name.escaped())).collect();
     let noun = if shown.len() == 1 { "tensor" } else { "tensors" };
     match shown.len().saturating_sub(NAMES) {
         0 => format!("{noun} {}", quoted.join(", ")),

@@ -19,7 +19,7 @@ pub use record::{Record, Side};
 use crate::diff::{family, same_attribute, same_value};
 use crate::error::{Result, list};
 use crate::layout::is_parameter;
-use crate::layout::quantized::SPELLED;
+use crate::layout::quantized::ORIGINAL_FIELDS;
 use crate::model::{Attributes, DType, Digest, Layout, LogicalType, Role};
 use record::{ComponentEntry, Entry};
 
@@ -44,7 +44,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Returns descriptions of what is left behind, for a report: each kind of item once, with its tensors.
+    /// Returns descriptions of the dropped items, for a report: each kind of item once, with its tensors.
     ///
     /// # Errors
     /// Returns [`LEDGER`] if something is missing without a reason.
@@ -60,7 +60,7 @@ impl Ledger {
 /// Compares a model with what was written from it.
 pub fn compare(source: Side<'_>, target: Side<'_>, expected: &Expected) -> Ledger {
     let mut out = Ledger::default();
-    for words in source.unkept() {
+    for words in source.unrepresented() {
         out.left_behind.push(Loss::new(LossKind::Unknown(words.clone())));
     }
     if let (Some(source), Some(target)) = (source.attributes(), target.attributes()) {
@@ -238,7 +238,7 @@ impl Pair<'_> {
                 other.is_some_and(|other| same_attribute(key, value, other))
             };
             // The attribute that lists equivalent spellings may change.
-            let is_spelling = *old == Layout::QuantizedGroup && key == SPELLED;
+            let is_spelling = *old == Layout::QuantizedGroup && key == ORIGINAL_FIELDS;
             let is_asked = self.change.attributes.iter().any(|changed| changed == key);
             if is_asked || is_spelling || (is_other_layout && is_parameter(old, key)) || is_kept() {
                 continue;

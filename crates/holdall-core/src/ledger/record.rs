@@ -128,12 +128,12 @@ impl<'a> Side<'a> {
     }
 
     /// Returns descriptions of what the file contains and the index does not represent.
-    pub(super) fn unkept(self) -> impl Iterator<Item = &'a String> {
-        let (unkept, dispensable) = match self {
-            Side::Index(index) => (index.unkept(), index.dispensable()),
+    pub(super) fn unrepresented(self) -> impl Iterator<Item = &'a String> {
+        let (unrepresented, dispensable) = match self {
+            Side::Index(index) => (index.unrepresented(), index.dispensable()),
             Side::Record(_) => (&[][..], &[][..]),
         };
-        unkept.iter().chain(dispensable)
+        unrepresented.iter().chain(dispensable)
     }
 
     /// Returns the file's attributes, if known.

@@ -56,7 +56,7 @@ fn unaccounted(change: impl FnOnce(&mut Vec<TensorSpec>)) -> Vec<Loss> {
 }
 
 #[test]
-fn what_is_the_same_is_accounted_for() {
+fn unchanged_items_are_accounted_for() {
     assert_eq!(unaccounted(|_| {}), []);
     // In another order, with more.
     let more = |specs: &mut Vec<TensorSpec>| {
@@ -100,7 +100,7 @@ fn each_item_that_is_dropped_is_found() {
 }
 
 #[test]
-fn what_was_asked_for_is_no_loss() {
+fn requested_changes_are_no_loss() {
     let mut specs = tensors();
     specs.pop();
     specs[0].name = "c".into();
@@ -136,13 +136,13 @@ fn parameters_go_with_their_layout_and_attributes_stay() {
     specs[2] = dense;
     let ledger = close(&source, &record_of(&specs, None), &expected);
     assert_eq!(ledger.unaccounted, [Loss::in_tensor("q", LossKind::Attribute("unit".into()))]);
-    expected.leave_attributes();
+    expected.drop_attributes();
     let ledger = close(&source, &record_of(&specs, None), &expected);
     assert_eq!(ledger.check().unwrap(), ["the attribute `unit` of tensor `q`"]);
 }
 
 #[test]
-fn digests_of_a_weaker_kind_are_left_behind() {
+fn weaker_digests_are_reported_as_lost() {
     let (sha, crc) = (Digest::Sha256([0; 32]), Digest::Crc32(1));
     let left = |old: &Digest, new: Option<&Digest>, expected: &Expected| {
         let (old, new) = (record_of(&tensors(), Some(old)), record_of(&tensors(), new));
@@ -159,7 +159,7 @@ fn digests_of_a_weaker_kind_are_left_behind() {
 }
 
 #[test]
-fn ties_are_kept_left_behind_or_undone_as_the_rule_says() {
+fn ties_follow_the_tie_rule() {
     let mut specs = tensors();
     specs[1].components[0].shares = None;
     let (source, target) = (record_of(&tensors(), None), record_of(&specs, None));

@@ -15,7 +15,7 @@ use super::shape::{element_count, stored_size};
 use super::{
     Attributes, Checksum, Component, Digest, Encoding, Layout, LogicalType, Role, TensorInfo,
 };
-use crate::error::{Error, Result, Shown as _, cut_message};
+use crate::error::{Error, Escape as _, Result, cut_message};
 use crate::limits::Limits;
 use crate::read::{Chunked, Extent};
 use holdall_collections::in_order;
@@ -74,9 +74,9 @@ crate::error::rules! {
 }
 
 /// The maximum number of warnings about single tensors that are kept as separate cases.
-const MOST_CASES: usize = 4096;
-/// The maximum number of skipped fields that are remembered, see [`IndexBuilder::unkept`].
-const MOST_UNKEPT: usize = 8;
+const MAX_CASES: usize = 4096;
+/// The maximum number of skipped fields that are remembered, see [`IndexBuilder::unrepresented`].
+const MAX_UNREPRESENTED: usize = 8;
 
 /// Bytes of one entry of a blob: an offset and a length.
 const ENTRY_LEN: u64 = 16;
@@ -93,7 +93,7 @@ pub struct IndexBuilder {
     stated: Vec<u8>,
     /// Whether all names so far came in strictly ascending bytewise order.
     sorted: bool,
-    /// What to do if components overlap partially.
+    /// The handling of components that overlap partially.
     overlaps: Overlaps,
     /// For each role, the index of the last tensor that has it, plus one.
     role_seen: Vec<u32>,
@@ -104,7 +104,7 @@ pub struct IndexBuilder {
     logical_ids: Interner<LogicalType>,
 }
 
-/// What to do if components overlap partially.
+/// The handling of components that overlap partially.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Overlaps {
     /// The file is refused with an error.
@@ -206,16 +206,16 @@ impl IndexBuilder {
     }
 
     /// Records that something in the file was skipped and would be lost, such as an unknown field.
-    pub fn unkept(&mut self, what: impl FnOnce() -> String) {
-        if self.inner.unkept.len() < MOST_UNKEPT {
-            self.inner.unkept.push(cut_message(what().into()).into_owned());
+    pub fn unrepresented(&mut self, description: impl FnOnce() -> String) {
+        if self.inner.unrepresented.len() < MAX_UNREPRESENTED {
+            self.inner.unrepresented.push(cut_message(description().into()).into_owned());
         }
     }
 
     /// Records that something in the file was skipped that the file does not need.
-    pub fn dispensable(&mut self, what: impl FnOnce() -> String) {
-        if self.inner.dispensable.len() < MOST_UNKEPT {
-            self.inner.dispensable.push(cut_message(what().into()).into_owned());
+    pub fn dispensable(&mut self, description: impl FnOnce() -> String) {
+        if self.inner.dispensable.len() < MAX_UNREPRESENTED {
+            self.inner.dispensable.push(cut_message(description().into()).into_owned());
         }
     }
 
@@ -238,7 +238,7 @@ impl IndexBuilder {
         message: impl FnOnce() -> Cow<'static, str>,
     ) {
         let known = self.inner.warnings.iter_mut().find(|w| w.code == code);
-        let is_kept = tensor.is_some() && self.inner.cases.len() < MOST_CASES;
+        let is_kept = tensor.is_some() && self.inner.cases.len() < MAX_CASES;
         if known.is_some() && !is_kept {
             known.into_iter().for_each(|w| w.count += 1);
             return;
@@ -339,8 +339,8 @@ impl IndexBuilder {
             self.checksum(checksum);
         }
         self.inner.warnings.extend_from_slice(file.warnings());
-        for what in file.unkept() {
-            self.unkept(|| what.clone());
+        for what in file.unrepresented() {
+            self.unrepresented(|| what.clone());
         }
         for what in file.dispensable() {
             self.dispensable(|| what.clone());
@@ -627,7 +627,7 @@ impl IndexBuilder {
         let (dtype, name) = (c.dtype, t.as_str().to_owned());
         let tensor = self.last_name().map(str::to_owned);
         self.warn("index/logical-type", tensor.as_deref(), Some(c.role.as_str()), || {
-            let name = name.shown();
+            let name = name.escaped();
             format!("unknown logical type `{name}` over {dtype}; read as plain {dtype}").into()
         });
         c.logical_type = Some(LogicalType::Other(name.into()));
@@ -682,7 +682,7 @@ impl IndexBuilder {
                     (row.logical_type as usize).checked_sub(1).map(|i| &inner.logical_types[i]);
                 let count = element_count(dims).unwrap_or(u64::MAX);
                 stored_size(count, row.dtype, logical).map_err(|()| {
-                    let type_name = logical.map_or(row.dtype.as_str(), |logical| logical.as_str()).shown();
+                    let type_name = logical.map_or(row.dtype.as_str(), |logical| logical.as_str()).escaped();
                     let e = SHAPE_OVERFLOW.broken(format!(
                         "shape {dims:?} of {type_name} is not a whole number of bytes, or exceeds 2^64 bytes"
                     ));

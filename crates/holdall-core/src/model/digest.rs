@@ -25,7 +25,7 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Returns `true` if the digest is over decoded bytes, in the file's byte order, instead of over stored bytes.
-    pub const fn is_of_decoded(self) -> bool {
+    pub const fn covers_decoded_bytes(self) -> bool {
         matches!(self, Algorithm::Crc32 | Algorithm::Xxh3 | Algorithm::Sha256Decoded)
     }
 

@@ -4,7 +4,7 @@ use super::shape::element_count;
 use super::{
     Attributes, ByteOrder, Checksum, Component, DType, Digest, Encoding, Layout, LogicalType, Role,
 };
-use crate::error::{Error, Result, Rule, Shown as _};
+use crate::error::{Error, Escape as _, Result, Rule};
 use crate::read::{Chunked, Extent};
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -46,7 +46,7 @@ impl fmt::Display for Warning {
         if let Some(t) = &self.tensor {
             match t.as_str() {
                 "" => f.write_str("the tensor with an empty name: ")?,
-                name => write!(f, "tensor `{}`: ", name.shown())?,
+                name => write!(f, "tensor `{}`: ", name.escaped())?,
             }
         }
         f.write_str(&self.message)?;
@@ -75,8 +75,8 @@ pub(super) struct Inner {
     pub(super) stated: Bytes,
     /// Arrays that are assembled from chunks: the sources from [`Extent::CHUNKED`] on.
     pub(super) chunked: Vec<Arc<Chunked>>,
-    /// Contents of the file that the index does not represent: see [`Index::unkept`].
-    pub(super) unkept: Vec<String>,
+    /// Contents of the file that the index does not represent: see [`Index::unrepresented`].
+    pub(super) unrepresented: Vec<String>,
     /// See [`Index::dispensable`].
     pub(super) dispensable: Vec<String>,
     pub(super) attributes: Attributes,
@@ -215,8 +215,8 @@ impl Index {
 
     /// Returns descriptions of what the file contains and this version does not know: fields of its manifest or header,
     /// a newer version. Writing the file again would lose it. At most 8 descriptions are kept.
-    pub fn unkept(&self) -> &[String] {
-        &self.0.unkept
+    pub fn unrepresented(&self) -> &[String] {
+        &self.0.unrepresented
     }
 
     /// Returns descriptions of what the file contains, is skipped, and is not needed: writing the file again may lose
@@ -313,19 +313,19 @@ impl Index {
         &self.0.dims
     }
 
-    /// Returns the description of the tensor at index `at` for a list, or `None` if `at` is out of range.
+    /// Returns the description of the tensor at `index` for a list, or `None` if `index` is out of range.
     #[inline(always)]
-    pub fn row(&self, at: usize) -> Option<Row> {
+    pub fn row(&self, index: usize) -> Option<Row> {
         let inner = &*self.0;
-        let row = inner.tensors.get(at)?;
-        let all = &inner.components[inner.components_of(at)];
+        let row = inner.tensors.get(index)?;
+        let all = &inner.components[inner.components_of(index)];
         let main = inner.main_of(all);
         let kind = RowKind {
             layout: row.layout,
             logical_type: main.map_or(0, |row| row.logical_type),
             dtype: main.map(|row| row.dtype),
             first: all.first().map(|row| row.dtype),
-            is_faulty: inner.fault_of(at as u32).is_some(),
+            is_faulty: inner.fault_of(index as u32).is_some(),
         };
         let stored_len = all.iter().fold(0, |n: u64, row| n.saturating_add(row.stored_len));
         let (name_end, dims_end) = (row.name_end as usize, row.dims_end as usize);

@@ -2,8 +2,8 @@
 
 use super::{DType, Role};
 
-/// The most planes that a tensor has.
-pub const MOST: usize = 8;
+/// The maximum number of planes of a tensor.
+pub const MAX_PLANES: usize = 8;
 
 /// A float type whose tensors can be stored in planes.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -24,8 +24,8 @@ pub static PLANE_TYPES: [PlaneType; 4] = [
     PlaneType { layout: "planes.f64", dtype: DType::F64, count: 8 },
 ];
 
-/// The names of the components.
-const ROLES: [&str; MOST] = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"];
+/// The names of the components that contain planes.
+const ROLES: [&str; MAX_PLANES] = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"];
 
 impl PlaneType {
     /// Returns the type of the layout with this name.

@@ -226,7 +226,7 @@ impl Assembly {
         } else {
             let len = part.decoded.end.saturating_sub(part.decoded.start);
             let mut decoded = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
-            let vouched = want.is_vouched();
+            let vouched = want.has_stored_digest();
             self.decoder.set_checksums(if vouched { Checksums::Ignore } else { self.checksums });
             let done = self.decoder.decode(want, &stored, &mut decoded);
             done.map_err(|e| (self.add_context)(want, e))?;

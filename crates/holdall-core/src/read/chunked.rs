@@ -43,7 +43,7 @@ enum Cut {
 }
 
 /// The maximum number of boxes that do not form a grid: each is compared with all others.
-const MOST_BOXES: usize = 4096;
+const MAX_BOXES: usize = 4096;
 
 /// How one dimension is divided.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,9 +110,9 @@ struct Span {
 /// How chunks are stored that extend beyond the array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeChunks {
-    /// They are filtered like all others.
+    /// Filtered like all other chunks.
     Filtered,
-    /// They are stored without filters.
+    /// Stored without filters.
     Plain,
 }
 
@@ -192,12 +192,12 @@ impl Grid {
     fn irregular(mut self, boxes: &[(Vec<u64>, Vec<u64>)]) -> Option<(Grid, Vec<u64>)> {
         let mut spans = Vec::new();
         let mut filled = 0u64;
-        for (number, (origin, inside)) in boxes.iter().enumerate().take(MOST_BOXES + 1) {
+        for (number, (origin, inside)) in boxes.iter().enumerate().take(MAX_BOXES + 1) {
             let is_inside = |((at, len), dim): ((&u64, &u64), &u64)| {
                 *len > 0 && at.checked_add(*len).is_some_and(|end| end <= *dim)
             };
             let ranks = [origin.len(), inside.len()];
-            if number == MOST_BOXES
+            if number == MAX_BOXES
                 || ranks != [self.shape.len(); 2]
                 || !origin.iter().zip(inside).zip(&self.shape).all(is_inside)
             {

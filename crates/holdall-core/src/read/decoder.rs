@@ -196,7 +196,7 @@ impl ComponentDecoder {
 
     /// Returns the next raw bytes, or `None` if more are needed.
     fn plain(&mut self) -> Option<Bytes> {
-        let width = self.component.turned_len() as usize;
+        let width = self.component.swap_unit_len() as usize;
         let len = self.input.len().min(PIECE_LEN);
         // Whole elements, unless the component ends inside one.
         let whole = if self.is_whole() { len } else { len / width * width };
@@ -258,11 +258,11 @@ impl ComponentDecoder {
     }
 
     fn turned(&self, bytes: Bytes) -> Bytes {
-        if self.component.turned_len() == 1 {
+        if self.component.swap_unit_len() == 1 {
             return bytes;
         }
         let mut bytes = Vec::from(bytes);
-        self.component.turn(&mut bytes);
+        self.component.make_little_endian(&mut bytes);
         bytes.into()
     }
 

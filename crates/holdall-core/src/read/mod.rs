@@ -58,7 +58,7 @@ crate::error::rules! {
 impl Component {
     /// Returns the unit in which decoded bytes are converted to little-endian, in bytes: an element or a block, or 1 if
     /// no conversion is needed.
-    pub fn turned_len(&self) -> u64 {
+    pub fn swap_unit_len(&self) -> u64 {
         match self.byte_order {
             ByteOrder::Little => 1,
             ByteOrder::Big => self.dtype.width().max(1),
@@ -74,8 +74,8 @@ impl Component {
     }
 
     /// Converts bytes to little-endian in place. `bytes` are whole elements or blocks.
-    pub fn turn(&self, bytes: &mut [u8]) {
-        let len = self.turned_len() as usize;
+    pub fn make_little_endian(&self, bytes: &mut [u8]) {
+        let len = self.swap_unit_len() as usize;
         let units = bytes.chunks_exact_mut(len);
         match self.byte_order {
             _ if len <= 1 => {}

@@ -40,7 +40,7 @@ impl PartDecoder {
         if c.decoded_crc().is_some() && c.decoded_len == Some(out.len() as u64) {
             check_decoded(c, Crc32::zip_crc32(out))?;
         }
-        c.turn(out);
+        c.make_little_endian(out);
         Ok(())
     }
 }

@@ -333,7 +333,7 @@ fn divide(number: u32, want: &Want, cut: &FetchSizing, out: &mut Vec<Run>) {
         }
         if c.encoding == Encoding::Raw {
             // Whole elements or blocks, because their bytes are swapped.
-            let width = c.turned_len();
+            let width = c.swap_unit_len();
             let whole = wanted.start / width * width..wanted.end.next_multiple_of(width).min(len);
             let step = piece.next_multiple_of(width);
             for start in (whole.start..whole.end).step_by(usize::try_from(step).unwrap_or(1)) {
@@ -360,7 +360,7 @@ fn divide(number: u32, want: &Want, cut: &FetchSizing, out: &mut Vec<Run>) {
         _ => true,
     };
     // Digests of decoded bytes are computed when decoding in order.
-    let in_order = want.digests.is_of_decoded() && c.encoding != Encoding::Raw;
+    let in_order = want.digests.covers_decoded_bytes() && c.encoding != Encoding::Raw;
     let at_once = |decoded: &u64| *decoded <= cut.whole && is_short && !in_order;
     if let Some(decoded) = c.decoded_len.filter(at_once) {
         return add(false, Purpose::Alone, 0..len, 0..decoded);

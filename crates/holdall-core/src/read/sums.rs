@@ -46,7 +46,7 @@ impl Component {
 
     /// Returns the algorithm of the digest of the stored bytes, if this version can compute it. The CRC-32 of a
     /// compressed component is over the decoded bytes, and is compared whenever the whole component is decoded.
-    pub fn summed_by(&self) -> Option<Algorithm> {
+    pub fn stored_digest_algorithm(&self) -> Option<Algorithm> {
         let is_of_stored = |a: &Algorithm| self.encoding == Encoding::Raw || *a != Algorithm::Crc32;
         self.digest.as_ref()?.algorithm().filter(is_of_stored)
     }
@@ -74,11 +74,11 @@ impl Digests {
 
     /// Returns `true` if any digest must be computed from the first byte to the last.
     pub fn is_sequential(self) -> bool {
-        self.sha256 || self.is_of_decoded()
+        self.sha256 || self.covers_decoded_bytes()
     }
 
     /// Returns `true` if any digest is over the decoded bytes.
-    pub fn is_of_decoded(self) -> bool {
+    pub fn covers_decoded_bytes(self) -> bool {
         self.xxh3 || self.sha256_decoded
     }
 

@@ -90,7 +90,7 @@ impl Want {
     }
 
     /// Returns `true` if a digest covers the stored bytes, so that the codec's own checksums need not be compared.
-    pub fn is_vouched(&self) -> bool {
+    pub fn has_stored_digest(&self) -> bool {
         self.digests.any() && self.component.digest.is_some()
     }
 
@@ -102,13 +102,13 @@ impl Want {
 
 /// Returns `true` if the decoded bytes of a component are its stored bytes.
 fn is_plain(c: &Component) -> bool {
-    c.encoding == Encoding::Raw && c.turned_len() == 1
+    c.encoding == Encoding::Raw && c.swap_unit_len() == 1
 }
 
 impl Component {
     /// Returns `true` if this and another component with the same stored bytes decode to the same bytes, with the same
     /// digest.
-    pub fn reads_the_same(&self, other: &Component) -> bool {
+    pub fn decodes_equally(&self, other: &Component) -> bool {
         let way = |c: &Component| (c.encoding, c.byte_order, c.dtype.width(), c.decoded_len);
         way(self) == way(other) && self.digest == other.digest
     }
@@ -117,7 +117,7 @@ impl Component {
     /// for a big-endian component, whose frames may end inside elements.
     pub fn table_extent(&self) -> Option<Extent> {
         let seek = self.encoding.seek_format()?;
-        let is_cut = self.turned_len() > 1;
+        let is_cut = self.swap_unit_len() > 1;
         let decoded_len = self.decoded_len.filter(|_| !is_cut)?;
         let len = self.stored_len();
         let single = match PlaneType::is_plane(&self.role) {
@@ -157,7 +157,7 @@ pub fn distinct(wants: Vec<Want>) -> (Vec<Want>, Vec<usize>) {
     for want in wants {
         let c = &want.component;
         let same = known.entry(c.stored).or_default();
-        let is_same = |at: &&usize| out.get(**at).is_some_and(|o| o.component.reads_the_same(c));
+        let is_same = |at: &&usize| out.get(**at).is_some_and(|o| o.component.decodes_equally(c));
         let found = same.iter().find(is_same).filter(|_| !c.stored.is_empty()).copied();
         indices.push(found.unwrap_or(out.len()));
         if found.is_none() {

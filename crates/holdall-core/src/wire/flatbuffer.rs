@@ -53,23 +53,23 @@ impl<'w> Reader<'w> {
         self.table(self.target(0)?)
     }
 
-    /// Returns the table at offset `at`.
+    /// Returns the table at `offset`.
     ///
     /// # Errors
     /// Returns the errors of [`Reader::root`].
-    pub fn table(&self, at: u64) -> Result<Table, Stop> {
-        let back = i64::from(i32::from_le_bytes(self.array(at)?));
+    pub fn table(&self, offset: u64) -> Result<Table, Stop> {
+        let back = i64::from(i32::from_le_bytes(self.array(offset)?));
         let outside = || -> Stop {
-            BOUNDS.broken("the field list of a table is outside the file").at(at..at).into()
+            BOUNDS.broken("the field list of a table is outside the file").at(offset..offset).into()
         };
-        let list = at.checked_add_signed(back.saturating_neg()).ok_or_else(outside)?;
+        let list = offset.checked_add_signed(back.saturating_neg()).ok_or_else(outside)?;
         let [list_len, len] = [self.u16(list)?, self.u16(list.saturating_add(2))?].map(u64::from);
         let range = list.saturating_add(4)..list.saturating_add(list_len.max(4));
-        if at.checked_add(len).is_none_or(|end| end > self.0.len()) {
+        if offset.checked_add(len).is_none_or(|end| end > self.0.len()) {
             let message = format!("a table of {len} bytes exceeds the file");
-            return Err(BOUNDS.broken(message).at(at..at.saturating_add(4)).into());
+            return Err(BOUNDS.broken(message).at(offset..offset.saturating_add(4)).into());
         }
-        Ok(Table { at, len, fields: self.bytes(range)? })
+        Ok(Table { at: offset, len, fields: self.bytes(range)? })
     }
 
     /// Returns the offset in the file of field `number` of a table, which has `width` bytes, or `None` if the field is

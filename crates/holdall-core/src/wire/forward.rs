@@ -7,7 +7,7 @@ use std::ops::Range;
 /// The block size of fetches.
 const CHUNK: u64 = 32 << 10;
 /// The maximum length of a fetch, if all bytes are read.
-const MOST_CHUNK: u64 = 16 << 20;
+const MAX_CHUNK: u64 = 16 << 20;
 
 /// A position in a range of a file. A read that does not fit returns `None` and reads nothing.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl<'w> Forward<'w> {
         let was_read = |len: u64| {
             start.checked_sub(len).is_some_and(|from| self.window.bytes(from..start).is_ok())
         };
-        while len < MOST_CHUNK && was_read(len) {
+        while len < MAX_CHUNK && was_read(len) {
             len = len.saturating_mul(2);
         }
         let needed = start..start.saturating_add(len).min(self.window.len()).max(end);

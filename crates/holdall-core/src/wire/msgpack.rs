@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_every_type_are_told() {
+    fn values_of_every_type_are_read() {
         let long = b"\xcd\x01\x00\xce\x00\x01\x00\x00\xcf\xff\xff\xff\xff\xff\xff\xff\xff\xd3\x80\0\0\0\0\0\0\0";
         let numbers = [256, 65536, u64::MAX.into(), i64::MIN.into()].map(Item::Integer);
         assert_eq!(all(long), numbers);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_refused() {
+    fn invalid_values_are_refused() {
         for bytes in [
             &b"\xc1"[..],
             b"\xa2a",

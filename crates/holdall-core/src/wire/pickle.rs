@@ -11,7 +11,7 @@ pub mod opcode;
 pub mod write;
 
 use super::cursor::Cursor;
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use holdall_collections::HashMap;
 use opcode::{Argument, Missing};
 
@@ -42,9 +42,9 @@ crate::error::rules! {
 /// The hint for limits that cannot be raised.
 pub const FIXED: &str = "this limit is fixed and cannot be raised";
 /// The maximum length of a module's name, or of a name in it, in bytes.
-pub const MOST_NAME: usize = 256;
+pub const MAX_NAME: usize = 256;
 /// The maximum number of different imports whose names come from the stack; of all imports if a pickle is only traced.
-pub const MOST_NAMED: usize = 1 << 16;
+pub const MAX_NAMED: usize = 1 << 16;
 
 /// The number of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -231,13 +231,13 @@ struct Machine<'a> {
 }
 
 /// Reads the pickle at the start of `bytes`. Returns its graph, its value and its length in bytes, or `None` if the
-/// bytes end before the pickle does. `base` is the offset of the bytes in the file, `most` the maximum number of
+/// bytes end before the pickle does. `base` is the offset of the bytes in the file, `max_opcodes` the maximum number of
 /// values.
 ///
 /// # Errors
 /// Returns [`BROKEN`] if the pickle is malformed, [`OPCODE`] if an opcode is not supported, and [`TOO_MANY`] if there
 /// are too many values.
-pub fn read(bytes: &[u8], base: u64, most: u64) -> Result<Option<(Graph, Id, u64)>> {
+pub fn read(bytes: &[u8], base: u64, max_opcodes: u64) -> Result<Option<(Graph, Id, u64)>> {
     let cursor = Cursor::new(bytes);
     let mut machine = Machine {
         graph: Graph::default(),
@@ -247,7 +247,7 @@ pub fn read(bytes: &[u8], base: u64, most: u64) -> Result<Option<(Graph, Id, u64
         named: HashMap::default(),
         cursor,
         base,
-        most,
+        most: max_opcodes,
         taken: 0,
     };
     loop {
@@ -398,11 +398,11 @@ impl Machine<'_> {
             self.stack.push(Item::Value(*known));
             return Ok(());
         }
-        let short_text = |id| self.graph.text(id).filter(|text| text.len() <= MOST_NAME);
+        let short_text = |id| self.graph.text(id).filter(|text| text.len() <= MAX_NAME);
         let Some((of_module, of_name)) = short_text(module).zip(short_text(name)) else {
             return Err(self.broken("an import must be named by two short strings"));
         };
-        if self.named.len() >= MOST_NAMED {
+        if self.named.len() >= MAX_NAMED {
             return Err(too_many_names());
         }
         let id = self.add(Node::Global(of_module.to_owned(), of_name.to_owned()))?;
@@ -629,7 +629,7 @@ pub fn long(bytes: &[u8]) -> Node {
 #[cold]
 /// Returns the error for too many imports.
 pub fn too_many_names() -> Error {
-    let message = format!("the pickle has more than {MOST_NAMED} different imports");
+    let message = format!("the pickle has more than {MAX_NAMED} different imports");
     TOO_MANY.broken(message).with_hint(FIXED)
 }
 
@@ -637,5 +637,5 @@ pub fn too_many_names() -> Error {
 fn not_read(opcode: u8) -> Error {
     let shown = [opcode];
     let shown = shown.escape_ascii().to_string();
-    OPCODE.broken(format!("unsupported opcode `{}`", shown.shown()))
+    OPCODE.broken(format!("unsupported opcode `{}`", shown.escaped()))
 }

@@ -5,10 +5,10 @@
 //! before
 //! entry    varint: bytes shared with the previous key; varint: bytes of the rest of the key; varint: bytes of the
 //! value; the rest of the key; the value
-//! place    varint: offset of a block; varint: its length, without the last five bytes
-//! footer   the places of the metadata block and of the index block, zeros, the magic number: 48 bytes
+//! location    varint: offset of a block; varint: its length, without the last five bytes
+//! footer   the locations of the metadata block and of the index block, zeros, the magic number: 48 bytes
 //! ```
-//! The index is a block too: its values are the places of blocks, in order.
+//! The index is a block too: its values are the locations of blocks, in order.
 
 use super::cursor::Cursor;
 use crate::error::{Error, Result};
@@ -49,7 +49,7 @@ const MARK: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 ///
 /// # Errors
 /// Returns [`Stop::Need`] if bytes are missing.
-pub fn is_one(window: &Window) -> Result<bool, Stop> {
+pub fn is_sstable(window: &Window) -> Result<bool, Stop> {
     Ok(window.len() >= FOOTER && window.tail(MARK.len() as u64)?.as_ref() == MARK)
 }
 

@@ -12,7 +12,7 @@
 //! start.
 
 use super::cursor::Cursor;
-use crate::error::{Remedy, Result, Shown as _};
+use crate::error::{Escape as _, Remedy, Result};
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
 use holdall_collections::DebugUnwrap;
@@ -56,7 +56,7 @@ pub struct Member {
 }
 
 /// Returns `true` if the bytes start like a tar archive.
-pub fn is_one(head: &[u8]) -> bool {
+pub fn is_tar(head: &[u8]) -> bool {
     head.get(257..262) == Some(b"ustar") && Header::read(head).is_ok()
 }
 
@@ -66,7 +66,7 @@ pub fn is_one(head: &[u8]) -> bool {
 /// Returns an error of [`RULES`] if the archive is malformed.
 pub fn read(window: &Window, limits: &Limits) -> Result<Vec<Member>, Stop> {
     let mut walk = Walk::default();
-    walk.go(window, limits)?;
+    walk.advance(window, limits)?;
     Ok(walk.members)
 }
 
@@ -93,7 +93,7 @@ impl Walk {
     ///
     /// # Errors
     /// Returns an error of [`RULES`] if the archive is malformed, and [`Stop::Need`] if bytes are missing.
-    pub fn go(&mut self, window: &Window, limits: &Limits) -> Result<(), Stop> {
+    pub fn advance(&mut self, window: &Window, limits: &Limits) -> Result<(), Stop> {
         while self.at < window.len() {
             let range = self.at..self.at.saturating_add(BLOCK);
             if range.end > window.len() {
@@ -158,7 +158,7 @@ impl Walk {
                 if !name.ends_with(b"/") {
                     let name = checked(name).map_err(|e| e.at(range.clone()))?;
                     if !self.names.insert(name.clone()) {
-                        let message = format!("two files are named `{}`", name.shown());
+                        let message = format!("two files are named `{}`", name.escaped());
                         return Err(DUPLICATE_NAME.broken(message).at(range).into());
                     }
                     self.members.push(Member { name, range: data });
@@ -275,7 +275,7 @@ fn until_nul(field: &[u8]) -> &[u8] {
 fn checked(name: Vec<u8>) -> Result<String> {
     let name = String::from_utf8(name).map_err(|e| {
         let name = String::from_utf8_lossy(e.as_bytes()).into_owned();
-        NAME.broken(format!("the name `{}` is not UTF-8", name.shown()))
+        NAME.broken(format!("the name `{}` is not UTF-8", name.escaped()))
     })?;
     let mut own = name.as_str();
     while let Some(rest) = own.strip_prefix("./") {
@@ -285,6 +285,6 @@ fn checked(name: Vec<u8>) -> Result<String> {
         !own.starts_with('/') && own.split('/').all(|part| !matches!(part, "" | "." | ".."));
     match is_path && !own.contains('\0') {
         true => Ok(own.to_owned()),
-        false => Err(NAME.broken(format!("`{}` is not a relative path of a file", name.shown()))),
+        false => Err(NAME.broken(format!("`{}` is not a relative path of a file", name.escaped()))),
     }
 }

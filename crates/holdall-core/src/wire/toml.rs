@@ -53,9 +53,9 @@ pub fn parse_placed<'t>(bytes: &'t [u8], limits: &Limits) -> Result<(&'t str, De
     Ok((text, table.into_inner()))
 }
 
-/// Returns the line, starting at 1, that contains byte `at` of the text.
-pub fn line(text: &str, at: usize) -> usize {
-    let before = text.as_bytes().get(..at.min(text.len())).debug_unwrap();
+/// Returns the line, starting at 1, that contains byte `offset` of the text.
+pub fn line(text: &str, offset: usize) -> usize {
+    let before = text.as_bytes().get(..offset.min(text.len())).debug_unwrap();
     before.iter().filter(|&&b| b == b'\n').count().saturating_add(1)
 }
 
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_by_line() {
+    fn errors_name_the_line() {
         let e = parse(b"a = 1\nb = 2\na = 3\n", &Limits::default()).expect_err("broken");
         assert_eq!((e.code(), e.message().split(':').next()), ("toml/broken", Some("line 3")));
         assert_eq!(code("a = 'x\nb = 1"), Some("toml/broken"));

@@ -36,7 +36,7 @@ pub fn decode_linked(
     // Fetches the local headers of the tensors together with the texts, which are read once.
     let own_texts: Vec<Entry<'_>> = zip_texts(&directory).into_iter().flatten().collect();
     let headers = directory.entries().filter(is_tensor).map(|entry| directory.header(entry));
-    window.all(directory.likely(&own_texts, limits).chain(headers))?;
+    window.all(directory.likely_ranges(&own_texts, limits).chain(headers))?;
     let contents = read_zip(&directory, window, limits, texts)?;
     let contents = contents.ok_or_else(|| unknown_zip(&directory))?;
     let data = 0..directory.range().start;

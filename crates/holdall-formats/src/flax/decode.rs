@@ -3,7 +3,7 @@
 use super::{ARRAY, CHUNKS, DEPTH, ELEMENT_TYPE, FORMAT, KEY, TOO_MANY};
 use crate::named::Element;
 use holdall_collections::HashSet;
-use holdall_core::error::{Remedy, Result, Shown as _};
+use holdall_core::error::{Escape as _, Remedy, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::builder::SIZE;
 use holdall_core::model::{
@@ -68,7 +68,7 @@ struct Array {
 impl Array {
     fn element(&self) -> Result<Element> {
         Element::from_dtype(&self.dtype).ok_or_else(|| {
-            ELEMENT_TYPE.broken(format!("unknown element type `{}`", self.dtype.shown()))
+            ELEMENT_TYPE.broken(format!("unknown element type `{}`", self.dtype.escaped()))
         })
     }
 }
@@ -93,7 +93,7 @@ impl Walk<'_> {
             }
             let name = self.named(prefix, &key)?;
             if !keys.insert(key) {
-                let message = format!("duplicate key `{}`", name.shown());
+                let message = format!("duplicate key `{}`", name.escaped());
                 let at = self.scan.position();
                 return Err(KEY.broken(message).at(at..at).into());
             }
@@ -160,9 +160,10 @@ impl Walk<'_> {
             }
             Item::Ext(COMPLEX, place) => self.complex(place)?,
             Item::Ext(kind, _) => {
-                self.builder.unkept(|| format!("an extension of type {kind}, `{}`", name.shown()));
+                self.builder
+                    .unrepresented(|| format!("an extension of type {kind}, `{}`", name.escaped()));
                 self.builder.warn("flax/passed-over", None, None, || {
-                    let name = name.shown();
+                    let name = name.escaped();
                     format!("`{name}` is an extension of type {kind}, which is ignored").into()
                 });
                 return Ok(());

@@ -4,9 +4,9 @@ use holdall_core::window::{Stop, Window};
 use holdall_core::wire::msgpack::{Item, Scan};
 
 /// The maximum length of the first key, in bytes.
-const MOST_FIRST: u64 = 1024;
+const MAX_FIRST: u64 = 1024;
 /// The maximum number of items among which an array is looked for.
-const MOST_ITEMS: u32 = 1024;
+const MAX_ITEMS: u32 = 1024;
 
 /// Returns `true` if the file is a map whose first key is a string, or a list or a map whose first key is an integer, in
 /// which an array comes soon. The format has no other mark.
@@ -26,7 +26,7 @@ fn is_tree(window: &Window) -> Result<bool, Stop> {
     match scan.next()? {
         Item::Map(1..) => match scan.next()? {
             Item::Text(key) => {
-                if key.end.saturating_sub(key.start) > MOST_FIRST {
+                if key.end.saturating_sub(key.start) > MAX_FIRST {
                     return Ok(false);
                 }
                 let key = window.bytes(key)?;
@@ -46,7 +46,7 @@ fn is_tree(window: &Window) -> Result<bool, Stop> {
 /// Returns `true` if one of the next items is an array. Integers and lists alone are the start of many files of other
 /// formats.
 fn has_array(window: &Window, scan: &mut Scan<'_>) -> Result<bool, Stop> {
-    for _ in 0..MOST_ITEMS {
+    for _ in 0..MAX_ITEMS {
         if scan.is_at_end() {
             break;
         }

@@ -8,7 +8,7 @@ use super::{
 use crate::kept;
 use bytes::Bytes;
 use holdall_collections::HashSet;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::builder::{SAMPLE, SHAPE_OVERFLOW, TOO_MANY_TENSORS};
 use holdall_core::model::{
@@ -260,12 +260,12 @@ impl Decoder<'_> {
                 Err(_) => return Err(wrong("a key is not UTF-8".to_owned())),
             };
             if !seen.insert(key) {
-                return Err(wrong(format!("duplicate key `{}`", key.shown())));
+                return Err(wrong(format!("duplicate key `{}`", key.escaped())));
             }
             let start = head.cursor.position();
             let read = head.value(&mut left).ok_or_else(|| self.ends(head))?;
             let (value_type, value) =
-                read.map_err(|e| e.within(format!("the value of `{}`", key.shown())))?;
+                read.map_err(|e| e.within(format!("the value of `{}`", key.escaped())))?;
             if key == ALIGN_KEY {
                 let found = match (&*value_type.name(), &value) {
                     ("u32", value) => value.as_integer().and_then(|n| u64::try_from(n).ok()),
@@ -346,7 +346,7 @@ impl Data {
                 format!("the offset is {offset}, expected {wanted}, where the data before it ends");
             return Err(OFFSET.broken(message).at(entry.at.clone()));
         }
-        // Avoids hashing if there are none, as in all files that Holdall did not write.
+        // Avoids hashing if the set is empty, as in all files that Holdall did not write.
         let attributes = match self.of_tensors.is_empty() {
             true => None,
             false => self.of_tensors.remove(entry.name),

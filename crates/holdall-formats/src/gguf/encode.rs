@@ -12,7 +12,7 @@ use holdall_collections::DebugUnwrap;
 use holdall_collections::HashSet;
 use holdall_core::encode::UNKNOWN_VERSION;
 use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec};
-use holdall_core::error::{Error, Remedy, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Remedy, Result};
 use holdall_core::model::{Attributes, Layout, Role, Value, Warning};
 
 /// The version that is written.
@@ -124,7 +124,7 @@ impl Encode for Encoder {
             offset = len
                 .checked_next_multiple_of(align)
                 .and_then(|len| offset.checked_add(len))
-                .ok_or_else(|| blame(DECLARED.broken("the tensors together pass 2^64 bytes")))?;
+                .ok_or_else(|| blame(DECLARED.broken("the tensors together exceed 2^64 bytes")))?;
         }
         let too_long = || DECLARED.broken("the file passes 2^64 bytes");
         let start = (header.len() as u64).checked_next_multiple_of(align).ok_or_else(too_long)?;
@@ -225,7 +225,7 @@ fn element(tensor: &TensorSpec) -> Result<(u32, u64)> {
         _ => None,
     };
     let Some((element, data)) = found else {
-        let layout = tensor.layout.as_str().shown();
+        let layout = tensor.layout.as_str().escaped();
         let e = LAYOUT.broken(format!("GGUF has no layout `{layout}`"));
         return Err(match tensor.layout {
             // Tensors with an unknown layout cannot be made dense either.
@@ -236,7 +236,7 @@ fn element(tensor: &TensorSpec) -> Result<(u32, u64)> {
     let id = element.id().filter(|_| data.logical_type.is_none());
     let Some(id) = id else {
         let type_name = match &data.logical_type {
-            Some(t) => t.as_str().shown().to_string(),
+            Some(t) => t.as_str().escaped().to_string(),
             None => data.dtype.to_string(),
         };
         return Err(ELEMENT_TYPE.broken(format!("GGUF has no elements of type {type_name}")));

@@ -10,7 +10,7 @@ use super::{TOO_MANY, VERSION};
 use bytes::Bytes;
 use half::{bf16, f16};
 use holdall_collections::HashSet;
-use holdall_core::error::{Error, ErrorKind, Result, Shown as _};
+use holdall_core::error::{Error, ErrorKind, Escape as _, Result};
 use holdall_core::model::{ByteOrder, DType, LogicalType, Value};
 use holdall_core::window::Stop;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ fn unsupported_as_text<T>(found: Result<T, Stop>) -> Result<Result<T, String>, S
 }
 
 fn named(e: Error, name: &str) -> Error {
-    e.within(format!("the attribute `{}`", name.shown()))
+    e.within(format!("the attribute `{}`", name.escaped()))
 }
 
 /// Returns the attributes in a fractal heap, as messages.
@@ -135,7 +135,9 @@ fn dense(reader: &Reader<'_>, info: &Message) -> Result<Vec<Message>, Stop> {
         Some((version, reader.address(cursor)?, reader.address(cursor)?))
     })?;
     if version != 0 {
-        return Err(VERSION.broken(format!("attribute info of version {version}")).into());
+        return Err(VERSION
+            .broken(format!("unsupported version of attribute info: {version}"))
+            .into());
     }
     let (Some(heap), Some(names)) = (heap, names) else { return Ok(Vec::new()) };
     let heap = Fractal::read(reader, heap)?;
@@ -183,7 +185,7 @@ fn parse(reader: &Reader<'_>, message: &Message, called: &mut String) -> Result<
             Some((version, flags, name, datatype, space, data))
         })?;
     if !(1..=3).contains(&version) {
-        return Err(VERSION.broken(format!("an attribute of version {version}")).into());
+        return Err(VERSION.broken(format!("unsupported attribute version {version}")).into());
     }
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     *called = String::from_utf8_lossy(name).into_owned();
@@ -198,7 +200,7 @@ fn parse(reader: &Reader<'_>, message: &Message, called: &mut String) -> Result<
     let count = space.count();
     let len = count.and_then(|count| count.checked_mul(datatype.size.into()));
     let (Some(count), Some(len)) = (count, len.filter(|len| *len <= data.len() as u64)) else {
-        let message = format!("some values of the attribute `{}` are missing", called.shown());
+        let message = format!("some values of the attribute `{}` are missing", called.escaped());
         return Err(reader.broken(at, message).into());
     };
     let bytes = slice(&data, 0..len);

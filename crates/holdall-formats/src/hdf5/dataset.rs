@@ -18,7 +18,7 @@ use holdall_core::codec::pipeline::Step;
 use holdall_core::codec::scale_offset::ScaleOffset;
 use holdall_core::codec::shuffle::Shuffle;
 use holdall_core::codec::zlib::Zlib;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::model::{Encoding, Value};
 use holdall_core::read::{Chunked, EdgeChunks, Grid};
 use holdall_core::window::Stop;
@@ -48,12 +48,12 @@ pub(super) struct Dataset {
 /// The location of the bytes of a dataset.
 pub(super) enum Data {
     /// The byte range in the window.
-    At(Range<u64>),
+    Contiguous(Range<u64>),
     Chunked(Box<Chunked>),
     /// Parts of other datasets, until these are known.
     Virtual(Box<Virtual>),
-    /// Bytes that the index has.
-    Stated(Box<Records>),
+    /// Bytes in the index itself, read from the global heap.
+    InIndex(Box<Records>),
 }
 
 /// A virtual dataset.
@@ -72,7 +72,7 @@ pub(super) fn is_dataset(header: &Header) -> bool {
     header.has(kind::LAYOUT)
 }
 
-/// Reads the dataset with this object header. Errors in its data are stored as its fault.
+/// Reads the dataset with this object header. Errors in its data are stored in [`Dataset::data`].
 pub(super) fn dataset(
     reader: &Reader<'_>,
     header: &Header,
@@ -82,11 +82,11 @@ pub(super) fn dataset(
     let mut attributes = attributes(reader, header, budget)?;
     let needed = |kind: u16, what: &str| {
         let message = header.get(reader, kind)?;
-        let missing = || reader.broken(header.at, format!("a dataset without {what}"));
+        let missing = || reader.broken(header.at, format!("the dataset has no {what}"));
         Ok::<Message, Stop>(message.ok_or_else(missing)?)
     };
-    let datatype = needed(kind::DATATYPE, "a type")?;
-    let space = needed(kind::DATASPACE, "a shape")?;
+    let datatype = needed(kind::DATATYPE, "datatype")?;
+    let space = needed(kind::DATASPACE, "dataspace")?;
     let space = Dataspace::read(reader, space.at, &space.body)?;
     let datatype = Datatype::read(reader, datatype.at, &datatype.body)?;
     let mark = attributes.iter().find(|attribute| attribute.name == MARK);
@@ -161,10 +161,10 @@ impl Found<'_, '_> {
             return Err(holdall_core::model::builder::SHAPE_OVERFLOW.broken(message).into());
         };
         match self.layout(&message, len)? {
-            Stored::At(at, found) if found >= len => {
+            Stored::Contiguous(at, found) if found >= len => {
                 let stored = reader.locate(at, len)?;
                 let Some(members) = self.members.clone().filter(|_| len > 0) else {
-                    return Ok(Data::At(stored));
+                    return Ok(Data::Contiguous(stored));
                 };
                 let decoded = members.decoded_len(len);
                 let records = decoded.checked_div(members.decoded()).unwrap_or(0);
@@ -175,7 +175,7 @@ impl Found<'_, '_> {
                 let array = chunked(steps, false, records, decoded, elements, reader.limits)?;
                 Ok(Data::Chunked(Box::new(array)))
             }
-            Stored::At(_, found) => {
+            Stored::Contiguous(_, found) => {
                 let message = format!("the shape {shape:?} requires {len} bytes, found {found}");
                 Err(reader.broken(self.header.at, message).into())
             }
@@ -184,8 +184,8 @@ impl Found<'_, '_> {
                 let (fill, members) = (self.fill()?, self.members.clone());
                 Ok(Data::Virtual(Box::new(Virtual { mappings, fill, len, members })))
             }
-            Stored::Nowhere if len == 0 => Ok(Data::At(0..0)),
-            Stored::Nowhere => {
+            Stored::Unallocated if len == 0 => Ok(Data::Contiguous(0..0)),
+            Stored::Unallocated => {
                 let whole: Vec<u64> = shape.iter().map(|dim| (*dim).max(1)).collect();
                 self.chunked(shape, &whole, Vec::new(), EdgeChunks::Filtered, Vec::new())
             }
@@ -247,18 +247,18 @@ impl Found<'_, '_> {
         let reader = self.reader;
         let version = message.body.first().copied().unwrap_or_default();
         if !(1..=5).contains(&version) {
-            return Err(VERSION.broken(format!("a layout of version {version}")));
+            return Err(VERSION.broken(format!("unsupported layout version {version}")));
         }
         reader.read(message.at, "a layout", &message.body, |cursor| {
             cursor.u8()?;
             Some(match version {
-                1 | 2 => self.old(cursor, message.at, len)?,
-                _ => self.later(cursor, message.at, version)?,
+                1 | 2 => self.layout_v1(cursor, message.at, len)?,
+                _ => self.layout_v3(cursor, message.at, version)?,
             })
         })?
     }
 
-    fn old(&self, cursor: &mut Cursor<'_>, at: u64, len: u64) -> Option<Result<Stored>> {
+    fn layout_v1(&self, cursor: &mut Cursor<'_>, at: u64, len: u64) -> Option<Result<Stored>> {
         let (rank, class) = (cursor.u8()?, cursor.u8()?);
         cursor.take(5)?;
         let address = if class == 0 { None } else { self.reader.address(cursor)? };
@@ -267,26 +267,26 @@ impl Found<'_, '_> {
             0 => {
                 let len = cursor.u32_le()?.into();
                 cursor.clone().take(len)?;
-                Ok(Stored::At(at.saturating_add(cursor.position()), len))
+                Ok(Stored::Contiguous(at.saturating_add(cursor.position()), len))
             }
-            1 => Ok(address.map_or(Stored::Nowhere, |at| Stored::At(at, len))),
+            1 => Ok(address.map_or(Stored::Unallocated, |at| Stored::Contiguous(at, len))),
             2 => self.chunk(dims?, EdgeChunks::Filtered, Index::Tree, address),
             _ => Err(LAYOUT.broken(format!("unknown layout class {class}"))),
         })
     }
 
-    fn later(&self, cursor: &mut Cursor<'_>, at: u64, version: u8) -> Option<Result<Stored>> {
+    fn layout_v3(&self, cursor: &mut Cursor<'_>, at: u64, version: u8) -> Option<Result<Stored>> {
         let reader = self.reader;
         let class = cursor.u8()?;
         Some(match class {
             0 => {
                 let len = cursor.u16_le()?.into();
                 cursor.clone().take(len)?;
-                Ok(Stored::At(at.saturating_add(cursor.position()), len))
+                Ok(Stored::Contiguous(at.saturating_add(cursor.position()), len))
             }
             1 => {
                 let (address, len) = (reader.address(cursor)?, reader.length(cursor)?);
-                Ok(address.map_or(Stored::Nowhere, |at| Stored::At(at, len)))
+                Ok(address.map_or(Stored::Unallocated, |at| Stored::Contiguous(at, len)))
             }
             2 if version == 3 => {
                 let (rank, address) = (cursor.u8()?, reader.address(cursor)?);
@@ -317,7 +317,7 @@ impl Found<'_, '_> {
             }
             3 => {
                 let (at, number) = (reader.address(cursor)?, cursor.u32_le()?);
-                let missing = || LAYOUT.broken("it is a virtual dataset without parts");
+                let missing = || LAYOUT.broken("the virtual dataset has no mappings");
                 at.map(|at| Stored::Virtual(at, number)).ok_or_else(missing)
             }
             _ => Err(LAYOUT.broken(format!("unknown layout class {class}"))),
@@ -367,7 +367,7 @@ impl Found<'_, '_> {
         // No value, or a value of a type that cannot be read.
         Ok(match fill {
             Some(fill) if fill.len() == width => fill,
-            _ if width <= MOST_FILL => vec![0; width],
+            _ if width <= MAX_FILL => vec![0; width],
             _ => {
                 let message = format!("elements of {width} bytes that were never written");
                 return Err(STRUCTURE.broken(message).into());
@@ -383,7 +383,7 @@ impl Found<'_, '_> {
         let read = |cursor: &mut Cursor<'_>| {
             let (version, count) = (cursor.u8()?, cursor.u8()?);
             if !matches!(version, 1 | 2) {
-                return Some(Err(VERSION.broken(format!("filters of version {version}"))));
+                return Some(Err(VERSION.broken(format!("unsupported filter version {version}"))));
             }
             cursor.take(if version == 1 { 6 } else { 0 })?;
             let mut filters = Vec::new();
@@ -411,12 +411,14 @@ impl Found<'_, '_> {
 }
 
 /// The maximum length of a fill value, in bytes.
-const MOST_FILL: usize = 1 << 20;
+const MAX_FILL: usize = 1 << 20;
 
 /// The location of data, as the layout message gives it.
 enum Stored {
-    At(u64, u64),
-    Nowhere,
+    /// An offset and a length.
+    Contiguous(u64, u64),
+    /// No bytes: all elements have the fill value.
+    Unallocated,
     Chunks {
         chunk: Vec<u64>,
         edges: EdgeChunks,
@@ -458,5 +460,5 @@ fn filter(id: u16, name: &[u8], values: &[u32]) -> Result<Step> {
         32026 => "Blosc2".into(),
         _ => name,
     };
-    Err(FILTER.broken(format!("unsupported filter {id}, `{}`", what.shown())))
+    Err(FILTER.broken(format!("unsupported filter {id}, `{}`", what.escaped())))
 }

@@ -3,7 +3,7 @@
 use super::reader::{Reader, little};
 use super::{DTYPE, STRUCTURE, VERSION};
 use holdall_collections::{HashSet, sort};
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::model::{ByteOrder, DType, LogicalType};
 use holdall_core::wire::cursor::Cursor;
 use holdall_core::wire::npy::{Element, EntryType, Field, FieldType, Fields, any_element};
@@ -282,9 +282,9 @@ impl Datatype {
         let mut fields = Vec::new();
         for member in members {
             let mut field = member.datatype.field(&member.name, bytes)?;
-            field.at = member.at;
+            field.offset = member.at;
             if is_varying {
-                field.at = end;
+                field.offset = end;
                 end = end.saturating_add(member.datatype.width());
             }
             fields.push(field);
@@ -329,7 +329,7 @@ impl Datatype {
             Kind::Record(members) => {
                 let inside = |e: Error| match name {
                     "" => e,
-                    _ => e.within(format!("the member `{}`", name.shown())),
+                    _ => e.within(format!("the member `{}`", name.escaped())),
                 };
                 FieldType::Fields(self.fields(members, bytes).map_err(inside)?)
             }
@@ -345,13 +345,13 @@ impl Datatype {
                 return Err(DTYPE.broken(match name {
                     "" => format!("elements are {what}"),
                     _ => {
-                        let name = name.shown();
+                        let name = name.escaped();
                         format!("elements are records, whose member `{name}` is {what}")
                     }
                 }));
             }
         };
-        Ok(Field { name: name.to_owned(), title: None, at: 0, ty, shape: Vec::new(), names })
+        Ok(Field { name: name.to_owned(), title: None, offset: 0, ty, shape: Vec::new(), names })
     }
 
     /// Returns the names of the values of an enumeration, each once; nothing for other types and truth values.
@@ -402,7 +402,7 @@ fn datatype(cursor: &mut Cursor<'_>, depth: usize) -> Option<Result<Datatype>> {
     let [low, second, _] = bits;
     let count = u16::from_le_bytes([low, second]);
     if !(1..=5).contains(&version) {
-        return Some(Err(VERSION.broken(format!("a datatype of version {version}"))));
+        return Some(Err(VERSION.broken(format!("unsupported datatype version {version}"))));
     }
     let Some(inside) = depth.checked_sub(1) else {
         return Some(Err(STRUCTURE.broken(format!("types are nested deeper than {DEPTH}"))));
@@ -673,8 +673,9 @@ impl Dataspace {
             let most = if flags & 1 == 1 { dims()? } else { shape.clone() };
             Some(Ok(Dataspace { shape: (!is_null).then_some(shape), most }))
         })?;
-        let refused =
-            |version| -> Error { VERSION.broken(format!("a dataspace of version {version}")) };
+        let refused = |version| -> Error {
+            VERSION.broken(format!("unsupported dataspace version {version}"))
+        };
         read.map_err(refused)
     }
 

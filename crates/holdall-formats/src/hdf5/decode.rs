@@ -14,7 +14,7 @@ use crate::array::{DESCR, describe};
 use crate::kept;
 use holdall_collections::sort_by;
 use holdall_collections::{HashMap, HashSet};
-use holdall_core::error::{Error, ErrorKind, Result, Shown as _};
+use holdall_core::error::{Error, ErrorKind, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
     Attributes, ByteOrder, Checksum, Component, DType, Encoding, Index, IndexBuilder, Layout, Role,
@@ -63,7 +63,7 @@ struct Walk<'a, 'w> {
     /// The paths of links, and their targets.
     entries: Vec<(String, Entry)>,
     /// Descriptions of contents that are ignored.
-    unkept: Vec<String>,
+    unrepresented: Vec<String>,
 }
 
 enum Entry {
@@ -88,7 +88,7 @@ impl<'a, 'w> Walk<'a, 'w> {
             datasets: Vec::new(),
             numbers: HashMap::default(),
             entries: Vec::new(),
-            unkept: Vec::new(),
+            unrepresented: Vec::new(),
         }
     }
 
@@ -157,7 +157,8 @@ impl<'a, 'w> Walk<'a, 'w> {
             if path.is_empty() {
                 return Err(self.reader.broken(at, "the root is not a group").into());
             }
-            self.unkept.push(format!("`{}`, which is neither a group nor a dataset", path.shown()));
+            self.unrepresented
+                .push(format!("`{}`, which is neither a group nor a dataset", path.escaped()));
             return Ok(());
         }
         let links = links(self.reader, &header)?;
@@ -270,13 +271,13 @@ impl<'a, 'w> Walk<'a, 'w> {
                 };
                 match value {
                     _ if keys.contains(&key) => {
-                        self.unkept.push(format!("another attribute `{}`", key.shown()));
+                        self.unrepresented.push(format!("another attribute `{}`", key.escaped()));
                     }
                     Ok(value) => {
                         keys.insert(key.clone());
                         file.push(key, value);
                     }
-                    Err(what) => self.unkept.push(passed_over(&key, &what)),
+                    Err(what) => self.unrepresented.push(ignored_attribute(&key, &what)),
                 }
             }
         }
@@ -298,11 +299,11 @@ impl<'a, 'w> Walk<'a, 'w> {
             let number = match self.resolve(&indices, entry) {
                 Ok(Some(number)) => number,
                 Ok(None) => {
-                    self.unkept.push(match entry {
+                    self.unrepresented.push(match entry {
                         Entry::Group(_) => {
-                            format!("the group `{}`, which another link leads to", path.shown())
+                            format!("the group `{}`, which another link leads to", path.escaped())
                         }
-                        _ => format!("`{}`, a link to a group", path.shown()),
+                        _ => format!("`{}`, a link to a group", path.escaped()),
                     });
                     continue;
                 }
@@ -328,7 +329,7 @@ impl<'a, 'w> Walk<'a, 'w> {
                     Ok(value) => own.set(name.clone(), value.clone()),
                     Err(what) => {
                         let key = format!("{path}/{name}");
-                        self.unkept.push(passed_over(&key, what));
+                        self.unrepresented.push(ignored_attribute(&key, what));
                     }
                 }
             }
@@ -357,10 +358,10 @@ impl<'a, 'w> Walk<'a, 'w> {
                 }
             };
             let (stored, heap) = match (data, sources.get(&number)) {
-                (Data::At(place), _) => (place.clone().into(), None),
+                (Data::Contiguous(place), _) => (place.clone().into(), None),
                 (_, Some(known)) => *known,
                 (Data::Chunked(array), None) => (builder.chunked((**array).clone())?, None),
-                (Data::Stated(stated), None) => {
+                (Data::InIndex(stated), None) => {
                     let records = builder.stated(&stated.records);
                     let is_varying = matches!(elements.what, ElementKind::Varying);
                     (records, is_varying.then(|| builder.stated(&stated.heap)))
@@ -397,8 +398,8 @@ impl<'a, 'w> Walk<'a, 'w> {
                 })?;
             }
         }
-        for what in std::mem::take(&mut self.unkept) {
-            builder.unkept(|| what);
+        for what in std::mem::take(&mut self.unrepresented) {
+            builder.unrepresented(|| what);
         }
         builder.finish()
     }
@@ -436,7 +437,7 @@ impl<'a, 'w> Walk<'a, 'w> {
                     rest.reverse();
                     let path = rest.join("/");
                     let message =
-                        format!("it is a link to `{}`, which does not exist", path.shown());
+                        format!("it is a link to `{}`, which does not exist", path.escaped());
                     return Err(LINK.broken(message));
                 }
             }
@@ -457,7 +458,7 @@ impl<'a, 'w> Walk<'a, 'w> {
 /// Returns the data of a dataset whose own is being replaced.
 fn unknown() -> (Elements, Data) {
     let elements = Elements { what: ElementKind::Varying, inner: Vec::new(), is_marked: false };
-    (elements, Data::At(0..0))
+    (elements, Data::Contiguous(0..0))
 }
 
 /// The target of an entry.
@@ -485,6 +486,6 @@ fn stays_text(why: &str) -> String {
     )
 }
 
-fn passed_over(key: &str, what: &str) -> String {
-    format!("the attribute `{}`: {what}", key.shown())
+fn ignored_attribute(key: &str, what: &str) -> String {
+    format!("the attribute `{}`: {what}", key.escaped())
 }

@@ -16,7 +16,7 @@ pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
         return Ok(false);
     }
     // The header of a tar archive has the length of a user block, so an HDF5 file in a tar would be found here.
-    Ok(!tar::is_one(&window.head(USER_BLOCK)?))
+    Ok(!tar::is_tar(&window.head(USER_BLOCK)?))
 }
 
 /// Returns `true` for a zip written by Keras.

@@ -14,7 +14,7 @@ use crate::structured::{Refusal, named, structured};
 use bytes::Bytes;
 use holdall_collections::{HashMap, HashSet};
 use holdall_core::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
-use holdall_core::error::{Error, Remedy, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Remedy, Result};
 use holdall_core::model::{Attributes, DType, Layout, Role, Value, element_count, stored_size};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -101,7 +101,7 @@ impl Encode for Encoder {
                 Some(owner) => owner.range.clone(),
                 None => {
                     let len = tensor.components.first().map_or(0, |data| data.decoded_len);
-                    let too_long = || DECLARED.broken("the tensors together pass 2^63 bytes");
+                    let too_long = || DECLARED.broken("the tensors together exceed 2^63 bytes");
                     let start = match len {
                         0 => Some(end),
                         _ => end.checked_next_multiple_of(self.align),
@@ -265,7 +265,7 @@ impl<'a> Tree<'a> {
 }
 
 fn both(path: &str) -> Error {
-    let message = format!("`{}` would be both a dataset and a group", path.shown());
+    let message = format!("`{}` would be both a dataset and a group", path.escaped());
     FIT.broken(message).with_remedy(Remedy::RenameTensor)
 }
 
@@ -364,7 +364,7 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
         return records(tensor, data);
     }
     let Some(data) = data.filter(|_| tensor.layout == Layout::Dense) else {
-        let layout = tensor.layout.as_str().shown();
+        let layout = tensor.layout.as_str().escaped();
         let e = FORM.broken(format!("HDF5 has no layout `{layout}`"));
         return Err(match tensor.layout {
             // Tensors with an unknown layout cannot be made dense either.
@@ -374,7 +374,8 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
     };
     let logical = data.logical_type.as_ref();
     let Some(mut element) = values::element(data.dtype, logical) else {
-        let type_name = logical.map_or(data.dtype.as_str(), |type_name| type_name.as_str()).shown();
+        let type_name =
+            logical.map_or(data.dtype.as_str(), |type_name| type_name.as_str()).escaped();
         return Err(ELEMENT_TYPE.broken(format!("HDF5 has no elements of type {type_name}")));
     };
     check_location(&tensor.name, tensor.shape.len())?;

@@ -25,7 +25,7 @@ pub(super) fn local(reader: &Reader<'_>, at: u64) -> Result<Bytes, Stop> {
         Some((version, len, reader.address(cursor)?))
     })?;
     if version != 0 {
-        return Err(VERSION.broken(format!("a heap of version {version}")).into());
+        return Err(VERSION.broken(format!("unsupported heap version {version}")).into());
     }
     let data = data.ok_or_else(|| reader.broken(at, "a heap without data"))?;
     reader.bytes(data, len)
@@ -139,7 +139,9 @@ impl Fractal {
             Some((version, filters_len, heap))
         })?;
         if version != 0 {
-            return Err(VERSION.broken(format!("a fractal heap of version {version}")).into());
+            return Err(VERSION
+                .broken(format!("unsupported fractal heap version {version}"))
+                .into());
         }
         if filters_len != 0 {
             let message = "links or attributes are in a filtered heap";

@@ -8,7 +8,7 @@ use super::{LOOP, NAME, VERSION};
 use bytes::Bytes;
 use holdall_collections::HashSet;
 use holdall_collections::sort_by;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::window::Stop;
 
 /// The types of the B-trees with a group's links, of version 1 and of version 2.
@@ -56,7 +56,7 @@ pub(super) fn links(reader: &Reader<'_>, header: &Header) -> Result<Vec<Link>, S
     sort_by(&mut links, |a, b| a.name.cmp(&b.name));
     for (a, b) in links.iter().zip(links.iter().skip(1)) {
         if a.name == b.name {
-            let message = format!("duplicate link `{}`", a.name.shown());
+            let message = format!("duplicate link `{}`", a.name.escaped());
             return Err(NAME.broken(message).into());
         }
     }
@@ -101,8 +101,8 @@ fn link(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Link> {
                         let (file, inside) = outside(value);
                         Target::Elsewhere(format!(
                             "`{}` of the file `{}`",
-                            inside.shown(),
-                            file.shown()
+                            inside.escaped(),
+                            file.escaped()
                         ))
                     }
                     _ => Target::Elsewhere(format!("the target of a link of type {link_type}")),
@@ -112,7 +112,7 @@ fn link(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Link> {
         Some((version, (name, to)))
     })?;
     if version != 1 {
-        let e = VERSION.broken(format!("a link of version {version}"));
+        let e = VERSION.broken(format!("unsupported link version {version}"));
         return Err(e.at(reader.locate(at, 0)?));
     }
     let name = named(reader, at, fields.0)?;
@@ -136,7 +136,7 @@ fn dense(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop> {
         Some((version, reader.address(cursor)?, reader.address(cursor)?))
     })?;
     if version != 0 {
-        return Err(VERSION.broken(format!("link info of version {version}")).into());
+        return Err(VERSION.broken(format!("unsupported version of link info: {version}")).into());
     }
     let (Some(heap), Some(names)) = (heap, names) else { return Ok(Vec::new()) };
     let heap = Fractal::read(reader, heap)?;
@@ -187,7 +187,7 @@ fn symbols(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop>
             Some((version, cursor.u16_le()?))
         })?;
         if version != 1 {
-            return Err(VERSION.broken(format!("a table of links of version {version}")).into());
+            return Err(VERSION.broken(format!("unsupported link table version {version}")).into());
         }
         let len = u64::from(count).saturating_mul(entry_len);
         Ok((table, count, reader.bytes(table.saturating_add(8), len)?))

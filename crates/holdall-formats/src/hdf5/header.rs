@@ -102,7 +102,7 @@ impl Header {
             Some((version, cursor.u32_le()?))
         })?;
         if version != 1 {
-            let message = format!("an object header of version {version}");
+            let message = format!("unsupported object header version {version}");
             return Err(VERSION.broken(message).at(reader.locate(at, 0)?));
         }
         let block = Block { at: at.saturating_add(16), len: len.into(), skip: 0, is_summed: false };
@@ -120,7 +120,7 @@ impl Header {
             Some((version, flags, cursor.position(), len))
         })?;
         if version != 2 {
-            let message = format!("an object header of version {version}");
+            let message = format!("unsupported object header version {version}");
             return Err(VERSION.broken(message).at(reader.locate(at, 0)?));
         }
         let len = len.saturating_add(skip).saturating_add(4);

@@ -272,7 +272,7 @@ impl<'a, 'w> Conversion<'a, 'w> {
         Ok(())
     }
 
-    /// Returns the place of a value in the heap of the records.
+    /// Returns the location of a value in the heap of the records.
     fn entry(&mut self, datatype: &Datatype, found: Located) -> Result<(u64, u64)> {
         let key = (found.at.unwrap_or(0), found.number, found.len, datatype.identity());
         if let Some(known) = self.known.get(&key) {

@@ -6,13 +6,13 @@ use super::tree::slice;
 use super::{EXTERNAL, LAYOUT, VERSION};
 use bytes::Bytes;
 use holdall_collections::sort;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::model::element_count;
 use holdall_core::window::Stop;
 use holdall_core::wire::cursor::Cursor;
 
 /// The maximum number of runs of elements in a selection.
-const MOST_RUNS: u64 = 1 << 20;
+const MAX_RUNS: u64 = 1 << 20;
 /// The maximum number of dimensions in HDF5.
 const RANK: u32 = 32;
 
@@ -69,7 +69,7 @@ pub(super) fn mappings(
     let read = reader.read(collection, "a virtual dataset", &body, |cursor| {
         let (version, count) = (cursor.u8()?, reader.length(cursor)?);
         if version > 1 {
-            return Some(Err(VERSION.broken(format!("mappings of version {version}"))));
+            return Some(Err(VERSION.broken(format!("unsupported mapping version {version}"))));
         }
         let mut out: Vec<Mapping> = Vec::new();
         for _ in 0..count {
@@ -100,7 +100,7 @@ pub(super) fn mappings(
 fn mapping(cursor: &mut Cursor<'_>, file: &str, path: String) -> Option<Result<Mapping>> {
     if file != "." {
         let message =
-            format!("it has elements of `{}` in the file `{}`", path.shown(), file.shown());
+            format!("it has elements of `{}` in the file `{}`", path.escaped(), file.escaped());
         return Some(Err(EXTERNAL.broken(message)));
     }
     let (from, to) = (selection(cursor)?, selection(cursor)?);
@@ -141,7 +141,11 @@ fn selection(cursor: &mut Cursor<'_>) -> Option<Result<Selection>> {
                     (flags & 1 == 1, 8)
                 }
                 3 => (cursor.u8()? & 1 == 1, cursor.u8()?),
-                _ => return Some(Err(VERSION.broken(format!("a selection of version {version}")))),
+                _ => {
+                    return Some(Err(
+                        VERSION.broken(format!("unsupported selection version {version}"))
+                    ));
+                }
             };
             let rank = cursor.u32_le().filter(|rank| *rank <= RANK)?;
             if !matches!(width, 2 | 4 | 8) {
@@ -171,7 +175,7 @@ fn selection(cursor: &mut Cursor<'_>) -> Option<Result<Selection>> {
             Some(Ok(Selection::Blocks(blocks)))
         }
         1 => refused("it has a selection of points".to_owned()),
-        _ => refused(format!("it has a selection of the unknown type {class}")),
+        _ => refused(format!("unknown selection type {class}")),
     }
 }
 
@@ -179,8 +183,7 @@ impl Selection {
     /// Returns the runs of elements in a dataset of this shape, in row-major order: the index of the first, and the
     /// number. No element is in two of them.
     fn runs(&self, shape: &[u64]) -> Result<Vec<(u64, u64)>> {
-        let outside =
-            || LAYOUT.broken(format!("it has a selection that is outside of the shape {shape:?}"));
+        let outside = || LAYOUT.broken(format!("a selection is outside the shape {shape:?}"));
         let mut out: Vec<(u64, u64)> = Vec::new();
         match self {
             Selection::Nothing => {}
@@ -207,7 +210,7 @@ impl Selection {
                     }
                     each.push(match stride == block || *count == 1 {
                         true => vec![(*start, count.saturating_mul(*block))],
-                        false if *count > MOST_RUNS => return Err(too_many()),
+                        false if *count > MAX_RUNS => return Err(too_many()),
                         false => {
                             let at = |n: u64| start.saturating_add(n.saturating_mul(*stride));
                             (0..*count).map(|n| (at(n), *block)).collect()
@@ -234,7 +237,7 @@ impl Selection {
         }
         let next = out.iter().skip(1);
         if out.iter().zip(next).any(|((at, len), (next, _))| at.saturating_add(*len) > *next) {
-            return Err(LAYOUT.broken("it has a selection with the same element twice"));
+            return Err(LAYOUT.broken("a selection contains an element twice"));
         }
         Ok(out)
     }
@@ -253,7 +256,7 @@ fn boxes(shape: &[u64], each: &[Vec<(u64, u64)>], out: &mut Vec<(u64, u64)>) -> 
         let mut next = Vec::new();
         for start in &starts {
             for (first, len) in ranges {
-                if (next.len() as u64).saturating_add(*len) > MOST_RUNS {
+                if (next.len() as u64).saturating_add(*len) > MAX_RUNS {
                     return Err(too_many());
                 }
                 let base = start.saturating_mul(*dim).saturating_add(*first);
@@ -264,7 +267,7 @@ fn boxes(shape: &[u64], each: &[Vec<(u64, u64)>], out: &mut Vec<(u64, u64)>) -> 
     }
     for start in starts {
         for (first, len) in last {
-            let is_full = out.len() as u64 >= MOST_RUNS;
+            let is_full = out.len() as u64 >= MAX_RUNS;
             let at = start.saturating_mul(width).saturating_add(*first);
             match out.last_mut() {
                 Some((before, count)) if before.saturating_add(*count) == at => {
@@ -279,7 +282,7 @@ fn boxes(shape: &[u64], each: &[Vec<(u64, u64)>], out: &mut Vec<(u64, u64)>) -> 
 }
 
 fn too_many() -> holdall_core::error::Error {
-    LAYOUT.broken(format!("it has a selection of more than {MOST_RUNS} runs of elements"))
+    LAYOUT.broken(format!("a selection has more than {MAX_RUNS} runs of elements"))
 }
 
 impl Mapping {
@@ -292,7 +295,7 @@ impl Mapping {
         if selected != filled {
             let message = format!(
                 "it takes {selected} elements of `{}` for {filled} of its own",
-                self.path.shown()
+                self.path.escaped()
             );
             return Err(LAYOUT.broken(message));
         }

@@ -63,7 +63,7 @@ impl Reader<'_> {
         self.look(self.clipped(at, most)?)
     }
 
-    /// Returns bytes of a block. Fails if so many bytes have been read that blocks must refer to each other repeatedly.
+    /// Returns bytes of a block. Fails if the total of read bytes shows that blocks refer to each other repeatedly.
     fn look(&self, range: Range<u64>) -> Result<Bytes, Stop> {
         let bytes = self.window.bytes(range)?;
         let seen = self.seen.get().saturating_add(bytes.len() as u64);

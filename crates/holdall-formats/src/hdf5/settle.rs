@@ -8,7 +8,7 @@ use super::mapping::{Run, copy};
 use super::reader::Reader;
 use super::{LAYOUT, LOOP};
 use bytes::Bytes;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::model::{Value, element_count};
 use holdall_core::read::{Chunk, Chunked, EdgeChunks, Extent, Grid};
 use holdall_core::window::Stop;
@@ -16,7 +16,7 @@ use holdall_core::window::Stop;
 /// The maximum number of virtual datasets that are made of one another.
 const NESTED: usize = 16;
 /// The maximum number of runs of a virtual dataset that are read where they are stored.
-const MOST_CHUNKS: usize = 1 << 16;
+const MAX_CHUNKS: usize = 1 << 16;
 
 /// The datasets of a file.
 pub(super) struct Settling<'a, 'w> {
@@ -44,7 +44,7 @@ impl Settling<'_, '_> {
     /// Returns the data of a dataset whose bytes are not simply stored in the file.
     pub(super) fn settle(&mut self, number: usize) -> Result<Settled, Stop> {
         let datasets = self.datasets;
-        let Some(dataset) = datasets.get(number) else { return Ok((Data::At(0..0), None)) };
+        let Some(dataset) = datasets.get(number) else { return Ok((Data::Contiguous(0..0), None)) };
         let is_varying =
             matches!(&dataset.data, Ok((Elements { what: ElementKind::Varying, .. }, _)));
         if !is_varying
@@ -61,7 +61,7 @@ impl Settling<'_, '_> {
                 }
                 _ => bytes.to_vec(),
             };
-            return Ok((Data::Stated(Box::new(Records { records, ..Records::default() })), None));
+            return Ok((Data::InIndex(Box::new(Records { records, ..Records::default() })), None));
         }
         let datatype = dataset.datatype.innermost();
         let mut heaps = Heaps::default();
@@ -69,7 +69,7 @@ impl Settling<'_, '_> {
         let conversion = Conversion::new(self.reader, &heaps, self.paths, &mut self.room);
         let records = conversion.run(datatype, &bytes)?;
         let kind = Value::Text(datatype.field("", &records.bytes)?.kind());
-        Ok((Data::Stated(Box::new(records)), Some(kind)))
+        Ok((Data::InIndex(Box::new(records)), Some(kind)))
     }
 
     /// Returns all bytes of a dataset as they are stored, with the filters undone. `above` are the virtual datasets
@@ -80,7 +80,7 @@ impl Settling<'_, '_> {
         let window = self.reader.window;
         match &dataset.data {
             Err(e) => Err(e.clone().into()),
-            Ok((_, Data::At(range))) => {
+            Ok((_, Data::Contiguous(range))) => {
                 self.room.take(range.end.saturating_sub(range.start))?;
                 window.bytes(range.clone())
             }
@@ -97,16 +97,14 @@ impl Settling<'_, '_> {
             }
             Ok((_, Data::Virtual(layout))) => {
                 if above.len() >= NESTED || above.contains(&number) {
-                    return Err(LOOP
-                        .broken("it is a virtual dataset that is made of itself")
-                        .into());
+                    return Err(LOOP.broken("the virtual dataset refers to itself").into());
                 }
                 above.push(number);
                 let found = self.assembled(dataset, layout, above);
                 above.pop();
                 found
             }
-            Ok((_, Data::Stated(_))) => Ok(Bytes::new()),
+            Ok((_, Data::InIndex(_))) => Ok(Bytes::new()),
         }
     }
 
@@ -153,8 +151,8 @@ impl Settling<'_, '_> {
             let (number, runs) =
                 self.runs(dataset, &mapping.path, |from| mapping.runs(from, &dataset.outer))?;
             let source = self.datasets.get(number).and_then(|other| other.data.as_ref().ok());
-            let Some((_, Data::At(place))) = source else { return Ok(None) };
-            if all.len().saturating_add(runs.len()) > MOST_CHUNKS {
+            let Some((_, Data::Contiguous(place))) = source else { return Ok(None) };
+            if all.len().saturating_add(runs.len()) > MAX_CHUNKS {
                 return Ok(None);
             }
             all.extend(runs.into_iter().map(|run| (run, place.clone())));
@@ -193,7 +191,7 @@ impl Settling<'_, '_> {
         runs: impl FnOnce(&[u64]) -> Result<Vec<Run>>,
     ) -> Result<(usize, Vec<Run>)> {
         let wrong = |what: &str| -> Error {
-            LAYOUT.broken(format!("it has elements of `{}`, which {what}", path.shown()))
+            LAYOUT.broken(format!("it has elements of `{}`, which {what}", path.escaped()))
         };
         let number = (self.find)(path)?.ok_or_else(|| wrong("is not a dataset"))?;
         let source = self.datasets.get(number).ok_or_else(|| wrong("is not a dataset"))?;

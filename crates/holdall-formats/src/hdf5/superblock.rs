@@ -2,7 +2,7 @@
 
 use super::reader::{Reader, little};
 use super::{COMPRESSED, SUPERBLOCK, TRUNCATED, VERSION};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Attributes, Checksum, Digest, Value};
 use holdall_core::window::{Stop, Window};
@@ -23,7 +23,7 @@ const TEXTS: [&str; 2] = ["config.json", "metadata.json"];
 /// The length up to which files are read whole, because their blocks may be anywhere.
 const SMALL: u64 = 256 << 10;
 /// The length of the longest superblock, in bytes.
-const MOST: u64 = 128;
+const MAX_SUPERBLOCK_LEN: u64 = 128;
 
 /// Returns the offset of the superblock of the file that is the part `whole` of a window.
 pub(super) fn find(window: &Window, whole: Range<u64>) -> Result<Option<u64>, Stop> {
@@ -79,7 +79,7 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
     let Some(at) = find(window, whole.clone())? else {
         return Err(SUPERBLOCK.broken("the file has no superblock").at(whole).into());
     };
-    let bytes = window.bytes(at..at.saturating_add(MOST).min(whole.end))?;
+    let bytes = window.bytes(at..at.saturating_add(MAX_SUPERBLOCK_LEN).min(whole.end))?;
     let range = at..at.saturating_add(bytes.len() as u64);
     let mut cursor = Cursor::new(&bytes);
     let cut = || SUPERBLOCK.broken("the superblock is cut short").at(range.clone());
@@ -98,7 +98,7 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
             (offset, length, flags)
         }
         other => {
-            let message = format!("the superblock is of version {other}");
+            let message = format!("unsupported superblock version {other}");
             return Err(VERSION.broken(message).at(range).into());
         }
     };
@@ -148,7 +148,8 @@ fn in_zip(
         return Err(SUPERBLOCK.broken(format!("the zip has no `{WEIGHTS}`")).into());
     };
     if weights.method() != Method::Stored {
-        let message = format!("`{}` is compressed by {}", weights.name().shown(), weights.method());
+        let message =
+            format!("`{}` is compressed by {}", weights.name().escaped(), weights.method());
         let e = COMPRESSED.broken(message);
         return Err(e.with_hint("unpack the zip, and open the file in it").into());
     }

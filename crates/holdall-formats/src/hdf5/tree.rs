@@ -167,7 +167,7 @@ pub(super) fn second(
     })?;
     let (version, kind, node_len, record_len, depth, root, count) = read;
     if version != 0 {
-        let e = VERSION.broken(format!("a tree of version {version}"));
+        let e = VERSION.broken(format!("unsupported tree version {version}"));
         return Err(e.at(reader.locate(at, 0)?).into());
     }
     if kind != node_type || record_len == 0 {

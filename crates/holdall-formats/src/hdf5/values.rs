@@ -9,7 +9,7 @@ use holdall_core::wire::npy::{Element, FieldType, Fields};
 /// The maximum number of dimensions in HDF5.
 pub(super) const MAX_RANK: usize = 32;
 /// The maximum length of a message, which must be less than 64 KiB.
-const MOST: usize = 64_000;
+const MAX_MESSAGE_LEN: usize = 64_000;
 
 /// The element type of a dataset, and the attribute that names it if the datatype does not.
 pub(super) struct Stored {
@@ -33,11 +33,12 @@ pub(super) fn element(dtype: DType, logical: Option<&LogicalType>) -> Option<Sto
     })
 }
 
-/// The message of a datatype, and that of a dataspace.
+/// Returns the message of a datatype.
 pub(super) fn datatype(datatype: Vec<u8>) -> Message {
     Message::new(kind::DATATYPE, datatype)
 }
 
+/// Returns the message of a dataspace.
 pub(super) fn dataspace(shape: &[u64]) -> Message {
     Message::new(kind::DATASPACE, space(Some(shape)))
 }
@@ -49,7 +50,7 @@ pub(super) fn fill() -> Message {
 
 /// Returns the message of an attribute; `None` if HDF5 cannot hold the value, or not in a message.
 pub(super) fn attribute(name: &str, value: &Value, texts: &mut Texts) -> Option<Message> {
-    if name.is_empty() || name.contains('\0') || name.len() > MOST / 2 {
+    if name.is_empty() || name.contains('\0') || name.len() > MAX_MESSAGE_LEN / 2 {
         return None;
     }
     if *value == Value::Null {
@@ -63,7 +64,7 @@ pub(super) fn attribute(name: &str, value: &Value, texts: &mut Texts) -> Option<
         Values::Texts(all) => all.len().checked_mul(16)?,
     };
     let mut message = attribute_message(name, &datatype, &space(Some(&shape)));
-    if len > MOST / 2 {
+    if len > MAX_MESSAGE_LEN / 2 {
         return None;
     }
     match values {
@@ -241,7 +242,7 @@ fn pair(datatype: &[u8]) -> Vec<u8> {
 /// message.
 pub(super) fn record(fields: &Fields) -> Option<Vec<u8>> {
     let datatype = compound(fields)?;
-    (datatype.len() <= MOST).then_some(datatype)
+    (datatype.len() <= MAX_MESSAGE_LEN).then_some(datatype)
 }
 
 /// Returns a compound of version 2, whose members have dimensions only in their types.
@@ -250,13 +251,13 @@ fn compound(fields: &Fields) -> Option<Vec<u8>> {
     let size = u32::try_from(fields.size()).ok()?;
     let mut out = [&[0x26, low, high, 0][..], &size.to_le_bytes()].concat();
     for field in fields.all() {
-        if field.name.contains('\0') || out.len() > MOST {
+        if field.name.contains('\0') || out.len() > MAX_MESSAGE_LEN {
             return None;
         }
         out.extend_from_slice(field.name.as_bytes());
         let len = field.name.len();
         out.resize(out.len().checked_add(8)?.checked_sub(len.checked_rem(8)?)?, 0);
-        out.extend_from_slice(&u32::try_from(field.at).ok()?.to_le_bytes());
+        out.extend_from_slice(&u32::try_from(field.offset).ok()?.to_le_bytes());
         out.extend(member(&field.ty, &field.shape)?);
     }
     Some(out)

@@ -7,12 +7,12 @@ use super::rules::HEADER;
 use super::walk::{Source, Walk};
 use super::{SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
 use holdall_collections::sort;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Index, IndexBuilder, Value};
 use holdall_core::window::{Stop, Window};
 use holdall_json::{Reader, parse_at, write_string};
-use holdall_schema::{Root, Schema, Symbols, normal};
+use holdall_schema::{Root, Schema, Symbols, normalize};
 use serde_json::Value as Json;
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ pub(super) fn decode_header(
     let metadata = Metadata::read(&header, limits)?;
     let text = header.text_of(&header.schema).as_bytes();
     let json = parse_at(text, header.schema.start, limits.depth)?;
-    let json = normal(json).map_err(|e| e.at(header.schema.clone()))?;
+    let json = normalize(json).map_err(|e| e.at(header.schema.clone()))?;
     let schema = Schema::compile(&json, &limits.schema_limits());
     let schema = schema.map_err(|e| e.at(header.schema.clone()))?;
     let file = File { header, json, source_len, limits };
@@ -98,16 +98,16 @@ impl File<'_> {
     ) -> Result<Index> {
         let Metadata { mut attributes, tensor_attributes, names, is_inferred, odd } = metadata;
         for key in &self.header.unknown {
-            builder.unkept(|| format!("the key `{}` of the header", key.shown()));
+            builder.unrepresented(|| format!("the key `{}` of the header", key.escaped()));
         }
         if let Some(key) = self.header.unknown.first() {
             builder.warn("metatensor/unknown-key", None, None, || {
-                format!("unknown key `{}` in the header, which is ignored", key.shown()).into()
+                format!("unknown key `{}` in the header, which is ignored", key.escaped()).into()
             });
         }
         let stray = |what: &str, names: Vec<&String>| {
             let first = names.into_iter().min()?;
-            Some((what.to_owned(), format!("there is no tensor `{}`", first.shown())))
+            Some((what.to_owned(), format!("there is no tensor `{}`", first.escaped())))
         };
         let strays = [
             stray("holdall.tensor_attributes", tensor_attributes.keys().collect()),
@@ -115,7 +115,7 @@ impl File<'_> {
         ];
         for (key, why) in odd.into_iter().chain(strays.into_iter().flatten()) {
             builder.warn("metatensor/restore", None, None, || {
-                let key = key.shown();
+                let key = key.escaped();
                 format!("`{key}` in `metadata` is not in the form that Holdall writes: {why}")
                     .into()
             });

@@ -6,11 +6,11 @@ use super::rules::*;
 use crate::element::{ElementType, by_meaning};
 use crate::header::check_values;
 use holdall_core::encode::{ComponentSpec, TensorSpec};
-use holdall_core::error::{Error, Remedy, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Remedy, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{DType, Layout, Role, element_count, stored_size};
 use holdall_json::parse;
-use holdall_schema::{Node, Root, Schema, SchemaLimits, normal};
+use holdall_schema::{Node, Root, Schema, SchemaLimits, normalize};
 
 /// Checks that a tensor can be written.
 pub(super) fn check_tensor(tensor: &TensorSpec) -> Result<()> {
@@ -20,7 +20,7 @@ pub(super) fn check_tensor(tensor: &TensorSpec) -> Result<()> {
         Layout::Records => records(tensor),
         Layout::Blob => blob(tensor),
         ref other => {
-            let layout = other.as_str().shown();
+            let layout = other.as_str().escaped();
             let e = LAYOUT.broken(format!("Metatensor has no layout `{layout}`"));
             Err(match other {
                 // Tensors with an unknown layout cannot be made dense either.
@@ -42,7 +42,7 @@ pub(super) fn limits_of_schemas() -> SchemaLimits {
 fn dense(tensor: &TensorSpec) -> Result<&'static ElementType> {
     let [data] = components(tensor, [Role::Data])?;
     let Some(element) = by_meaning(data.dtype, data.logical_type.as_ref()) else {
-        let name = data.logical_type.as_ref().map_or("", |t| t.as_str()).shown();
+        let name = data.logical_type.as_ref().map_or("", |t| t.as_str()).escaped();
         let message = format!("Metatensor has no logical type `{name}` over {}", data.dtype);
         return Err(LOGICAL_TYPE.broken(message).in_component(Role::Data));
     };
@@ -69,7 +69,7 @@ fn components<const N: usize>(
     match <[&ComponentSpec; N]>::try_from(found) {
         Ok(found) if tensor.components.len() == N => Ok(found),
         _ => {
-            let names = |roles: Vec<&str>| roles.join(", ").shown().to_string();
+            let names = |roles: Vec<&str>| roles.join(", ").escaped().to_string();
             let wanted = names(roles.iter().map(Role::as_str).collect());
             let own = names(tensor.components.iter().map(|c| c.role.as_str()).collect());
             let message = format!("it has the components {own}, expected {wanted}");
@@ -106,7 +106,7 @@ fn records(tensor: &TensorSpec) -> Result<()> {
     let limits = limits_of_schemas();
     let count = count_of(tensor)?;
     let kind = parse(kind_of(tensor)?.as_bytes(), limits.depth);
-    let kind = kind.and_then(normal).map_err(kind_error)?;
+    let kind = kind.and_then(normalize).map_err(kind_error)?;
     let schema = Schema::compile_record(&kind, &limits).map_err(kind_error)?;
     let Some(ty) = schema.record() else {
         return Err(KIND.broken("its kind is not the schema of a record"));
@@ -134,7 +134,7 @@ fn blob(tensor: &TensorSpec) -> Result<()> {
     let count = count_of(tensor)?;
     let limits = limits_of_schemas();
     let kind = parse(kind_of(tensor)?.as_bytes(), limits.depth);
-    let kind = kind.and_then(normal).map_err(kind_error)?;
+    let kind = kind.and_then(normalize).map_err(kind_error)?;
     let schema = Schema::compile(&kind, &limits).map_err(kind_error)?;
     let node = match schema.root() {
         Root::References(root) => Some(schema.node(root)),

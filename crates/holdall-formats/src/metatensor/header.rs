@@ -4,7 +4,7 @@ use super::DIALECT;
 use super::rules::*;
 use crate::header::{LEN_BYTES, MAX_HEADER_LEN};
 use holdall_collections::DebugUnwrap;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
 use holdall_json::{DUPLICATE_KEY, Reader, Token};
@@ -79,7 +79,7 @@ impl<'a> Header<'a> {
         }
         reader.end()?;
         if let Some(key) = holdall_json::duplicate(unknown.iter().map(String::as_str)) {
-            let message = format!("duplicate key `{}` in the header", key.shown());
+            let message = format!("duplicate key `{}` in the header", key.escaped());
             return Err(DUPLICATE_KEY.broken(message).at(start..range.end));
         }
         let sound = found.check(bytes, &range)?;
@@ -137,13 +137,13 @@ impl KeyRanges {
         let text = reader(&version)?.string(&mut scratch)?.to_owned();
         let minor = text.strip_prefix("1.").unwrap_or_default();
         if minor.is_empty() || !minor.bytes().all(|b| b.is_ascii_digit()) {
-            let message = format!("unknown version `{}`", text.shown());
+            let message = format!("unknown version `{}`", text.escaped());
             return Err(VERSION.broken(message).at(version));
         }
         let endian = self.endian.ok_or_else(|| missing("endian"))?;
         let found = reader(&endian)?.string(&mut scratch)?.to_owned();
         if found != "little" {
-            let message = format!("`endian` is `{}`, expected `little`", found.shown());
+            let message = format!("`endian` is `{}`, expected `little`", found.escaped());
             return Err(ENDIAN.broken(message).at(endian));
         }
         let data_align = match self.data_align {
@@ -153,7 +153,7 @@ impl KeyRanges {
                 let align = number.text.parse::<u64>().ok().filter(|_| number.is_integer);
                 let align = align.filter(|a| a.is_power_of_two() && (64..=65536).contains(a));
                 align.ok_or_else(|| {
-                    let message = format!("`data_align` is {}", number.text.shown());
+                    let message = format!("`data_align` is {}", number.text.escaped());
                     DATA_ALIGN.broken(message).at(range)
                 })?
             }

@@ -7,7 +7,7 @@ use crate::element::by_meaning;
 use holdall_collections::DebugUnwrap;
 use holdall_collections::HashMap;
 use holdall_core::encode::TensorSpec;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Layout, Value};
 use holdall_json::{parse, write_string};
@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 
 /// The maximum alignment of a type without `align`, in bytes. It is the minimum alignment of a struct.
-const MOST_NATURAL_ALIGN: u64 = 16;
+const MAX_NATURAL_ALIGN: u64 = 16;
 
 /// Returns the JSON text of the schema that is written for these tensors if the file's attributes contain no schema.
 /// It has objects according to the paths in names, and the dtype and shape of each tensor. Schemas that occur more than
@@ -82,7 +82,7 @@ impl Leaves {
                     if tensor.layout == Layout::Blob { own } else { dataset(&own, align) }
                 }
                 other => {
-                    let message = format!("it has the layout `{}`", other.as_str().shown());
+                    let message = format!("it has the layout `{}`", other.as_str().escaped());
                     return Err(named(LAYOUT.broken(message), tensor));
                 }
             };
@@ -181,7 +181,7 @@ fn dense(tensor: &TensorSpec, align: Option<u64>) -> Result<String> {
 }
 
 fn dataset(kind: &str, align: Option<u64>) -> String {
-    let align = align.filter(|a| *a > MOST_NATURAL_ALIGN);
+    let align = align.filter(|a| *a > MAX_NATURAL_ALIGN);
     let align = align.map_or(String::new(), |a| format!(",\"align\":{a}"));
     format!("{{\"type\":\"array\",\"items\":{kind},\"TypeDef:Array\":true{align}}}")
 }

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 /// Creates the attribute of each node of a schema, once for each node.
 pub(super) struct Kinds<'s> {
     schema: &'s Json,
-    /// Its text, and that once it was read.
+    /// The schema's text, and its parsed form once it was needed.
     author: (&'s str, Option<OrderedJson<'s>>),
     symbols: &'s Symbols,
     texts: HashMap<NodeId, Known>,

@@ -6,7 +6,7 @@ use super::rules::{MEMBERS, PATTERN_UNCHECKED, VALUE, VALUES_UNCHECKED};
 use super::walk::{Walk, check_count};
 use holdall_collections::DebugUnwrap;
 use holdall_collections::sort;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_json::{DUPLICATE_KEY, Reader, parse_at};
 use holdall_schema::{AdditionalMembers, Checker, NodeId, Object, Presence, write_name};
 use serde_json::Value as Json;
@@ -47,7 +47,7 @@ impl<'s> Walk<'s> {
                 }
                 None => match object.additional {
                     AdditionalMembers::Forbidden => {
-                        let key = key.shown();
+                        let key = key.escaped();
                         return Err(MEMBERS.broken(format!("the schema has no member `{key}`")));
                     }
                     AdditionalMembers::Anything => None,
@@ -89,14 +89,14 @@ impl<'s> Walk<'s> {
         sort(&mut keys);
         if let Some(key) = keys.windows(2).find_map(|p| (p.first() == p.last()).then(|| p.first()))
         {
-            let key = key.map_or("", |k| *k).shown();
+            let key = key.map_or("", |k| *k).escaped();
             return Err(DUPLICATE_KEY.broken(format!("duplicate key `{key}`")));
         }
         let own = object.properties.iter().filter(|p| p.presence == Presence::Required);
         let mut wanted = own.map(|p| &p.name).chain(&object.required_others);
         match wanted.find(|name| keys.binary_search(&&***name).is_err()) {
             Some(name) => {
-                let name = name.shown();
+                let name = name.escaped();
                 Err(MEMBERS.broken(format!("the member `{name}` is missing")))
             }
             None => Ok(()),
@@ -143,7 +143,7 @@ impl<'s> Walk<'s> {
     /// because the tensors are valid anyway.
     fn check_plain(&mut self, node: NodeId, value: Json) -> Result<()> {
         if !Checker::IS_BUILT {
-            let path = self.path.shown();
+            let path = self.path.escaped();
             self.builder.warn(VALUES_UNCHECKED, None, None, || {
                 let what = "not checked against the keywords of the schema: this build lacks the feature `validate`";
                 format!("the value `{path}` was {what}").into()
@@ -157,7 +157,7 @@ impl<'s> Walk<'s> {
         let checker = self.checker.insert(checker);
         checker.plain(node, value, &VALUE)?;
         if let Some(pattern) = checker.unverified_at(node) {
-            let (path, pattern) = (self.path.shown(), pattern.shown());
+            let (path, pattern) = (self.path.escaped(), pattern.escaped());
             self.builder.warn(PATTERN_UNCHECKED, None, None, || {
                 format!("the value `{path}` was not checked against the pattern `{pattern}`, which this build cannot compile").into()
             });

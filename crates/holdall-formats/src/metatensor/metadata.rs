@@ -4,12 +4,12 @@ use super::header::{Header, metadata_depth};
 use super::rules::ATTRIBUTE;
 use super::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
 use holdall_collections::HashMap;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::attributes::LOSSLESS;
 use holdall_core::model::{Attributes, Value};
 use holdall_json::{DUPLICATE_KEY, Reader, duplicate, parse, write_string};
-use holdall_schema::{Schema, SchemaLimits, normal};
+use holdall_schema::{Schema, SchemaLimits, normalize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
@@ -66,12 +66,12 @@ impl Metadata {
             }
         }
         if let Some(key) = duplicate(keys.iter().map(String::as_str)) {
-            let message = format!("duplicate key `{}` in `metadata`", key.shown());
+            let message = format!("duplicate key `{}` in `metadata`", key.escaped());
             return Err(DUPLICATE_KEY.broken(message).at(range.clone()));
         }
         for (key, value) in restored.iter().flat_map(Attributes::iter) {
             if found.attributes.get(key).is_some() {
-                let why = format!("`{}` is also a key of `metadata` itself", key.shown());
+                let why = format!("`{}` is also a key of `metadata` itself", key.escaped());
                 found.odd.push((ATTRIBUTES.to_owned(), why));
             } else {
                 found.attributes.push(key, value.clone());
@@ -188,7 +188,7 @@ impl<'a> Parts<'a> {
         let schema = match text(SCHEMA_ATTRIBUTE)? {
             None => None,
             Some(text) => {
-                let parsed = parse(text.as_bytes(), limits.depth).and_then(normal);
+                let parsed = parse(text.as_bytes(), limits.depth).and_then(normalize);
                 let parsed = parsed.map_err(|e| blame(SCHEMA_ATTRIBUTE, e))?;
                 Schema::compile(&parsed, limits).map_err(|e| blame(SCHEMA_ATTRIBUTE, e))?;
                 Some((parsed, text))

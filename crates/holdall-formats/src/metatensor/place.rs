@@ -17,9 +17,9 @@ pub(super) struct Aligns {
 
 #[derive(Clone, Copy)]
 struct ComponentAligns {
-    /// That of `data` or `entries`.
+    /// The alignment of `data` or `entries`.
     first: u64,
-    /// That of `blob_data`.
+    /// The alignment of `blob_data`.
     heap: u64,
 }
 

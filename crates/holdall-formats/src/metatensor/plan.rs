@@ -14,7 +14,7 @@ use holdall_collections::DebugUnwrap;
 use holdall_collections::HashMap;
 use holdall_collections::sort;
 use holdall_core::encode::TensorSpec;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::model::{Attributes, Index, Layout, Role};
 use holdall_json::{parse, write_string};
 use holdall_schema::{OrderedJson, Root, Schema};
@@ -174,7 +174,7 @@ impl<'a> Plan<'a> {
                 None => None,
                 Some(owner) => {
                     let first = slot_indices.get(&(owner.tensor.as_str(), &owner.role)).copied();
-                    let name = owner.tensor.shown();
+                    let name = owner.tensor.escaped();
                     let first = first.ok_or_else(|| {
                         fault(format!(
                             "it shares the bytes of `{name}`, which must be written before it"
@@ -213,7 +213,7 @@ impl<'a> Plan<'a> {
             let start = end.checked_next_multiple_of(align);
             let range = start.and_then(|start| Some(start..start.checked_add(slot.range.end)?));
             slot.range = range.ok_or_else(|| {
-                DECLARED.broken("the tensors together pass 2^64 bytes").in_tensor(&slot.tensor)
+                DECLARED.broken("the tensors together exceed 2^64 bytes").in_tensor(&slot.tensor)
             })?;
             end = slot.range.end;
         }

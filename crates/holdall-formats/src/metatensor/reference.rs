@@ -3,7 +3,7 @@
 use super::DIALECT;
 use super::rules::{DTYPE, REFERENCE};
 use crate::element::{ElementType, by_name};
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::builder::RANK;
 use holdall_json::{DUPLICATE_KEY, Reader};
@@ -190,8 +190,9 @@ pub(super) fn typed<T>(found: Result<T>) -> Result<T> {
 fn dtype(reader: &mut Reader<'_>) -> Result<&'static ElementType> {
     let mut scratch = String::new();
     let name = typed(reader.string(&mut scratch))?;
-    by_name(name)
-        .ok_or_else(|| DTYPE.broken(format!("unknown dtype `{}`", name.shown())).at(reader.here()))
+    by_name(name).ok_or_else(|| {
+        DTYPE.broken(format!("unknown dtype `{}`", name.escaped())).at(reader.here())
+    })
 }
 
 fn pair(reader: &mut Reader<'_>) -> Result<Range<u64>> {

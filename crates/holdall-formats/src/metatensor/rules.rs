@@ -51,7 +51,7 @@ holdall_core::error::rules! {
         "The shape of a reference is the schema's, if the schema names one.";
     /// A symbol with two values.
     pub SYMBOL: Malformed "metatensor/symbol"
-        "A symbol in the shapes of a schema stands for the same number throughout a file.";
+        "A symbol in the shapes of a schema has the same value throughout a file.";
     /// A range of the wrong length.
     pub SIZE: Malformed "metatensor/size"
         "`data_offsets` span exactly the bytes that dtype and shape, or count and schema, require.";

@@ -4,7 +4,7 @@ use super::rules::ATTRIBUTE;
 use holdall_collections::DebugUnwrap;
 use holdall_collections::{HashMap, HashSet};
 use holdall_collections::{sort, sort_by};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_schema::{Path, Segment, write_name};
 
 /// The maximum number of steps in a name that become objects and arrays of a header.
@@ -71,7 +71,7 @@ pub(super) fn build<'n>(
             let number = match leaf {
                 Leaf::Tensor(number) => number,
                 Leaf::Value(number) => {
-                    let path = values.get(number).copied().debug_unwrap().shown();
+                    let path = values.get(number).copied().debug_unwrap().escaped();
                     let message =
                         format!("the path `{path}` of a value conflicts with the tensors");
                     return Err(ATTRIBUTE.broken(message));

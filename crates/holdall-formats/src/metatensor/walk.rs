@@ -7,7 +7,7 @@ use super::reference::{Flat, References};
 use super::rules::*;
 use super::{ENTRY_ALIGN, ENTRY_LEN};
 use holdall_collections::HashMap;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::builder::SHAPE_OVERFLOW;
 use holdall_core::model::{
@@ -241,7 +241,7 @@ impl<'s> Walk<'s> {
                     }
                     Some(&bound) if bound == found => {}
                     Some(bound) => {
-                        let name = name.shown();
+                        let name = name.escaped();
                         let message =
                             format!("dimension {at}, `{name}`, is {found}, but {bound} elsewhere");
                         return Err(SYMBOL.broken(message));

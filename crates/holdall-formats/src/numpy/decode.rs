@@ -8,7 +8,7 @@ use bytes::Bytes;
 use holdall_collections::DebugUnwrap;
 use holdall_core::codec::crc::Crc32;
 use holdall_core::codec::deflate;
-use holdall_core::error::{Remedy, Result, Shown as _};
+use holdall_core::error::{Escape as _, Remedy, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
     Attributes, DType, Digest, Encoding, Index, IndexBuilder, Layout, LogicalType, Value,
@@ -77,8 +77,8 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         IndexBuilder::new(NPZ.id, "", window.len(), 0..directory.range().start, limits);
     for entry in directory.entries().filter(|entry| !is_of_array(*entry)) {
         if entry.kind() != EntryKind::Folder && !matches!(entry.name(), ATTRIBUTES | TENSORS) {
-            let name = entry.name().shown();
-            builder.unkept(|| format!("the entry `{name}`"));
+            let name = entry.name().escaped();
+            builder.unrepresented(|| format!("the entry `{name}`"));
             builder.warn("npz/passed-over", None, None, || {
                 format!("the entry `{name}` is ignored: its name does not end in `.npy`").into()
             });
@@ -95,7 +95,7 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     for (entry, (range, head)) in entries.into_iter().zip(heads) {
         let name = entry.name().strip_suffix(EXTENSION).unwrap_or(entry.name());
         if !is_name(name) {
-            let message = format!("invalid name of an entry: `{}`", entry.name().shown());
+            let message = format!("invalid name of an entry: `{}`", entry.name().escaped());
             return Err(NAME.broken(message).at(range).into());
         }
         match head {
@@ -181,7 +181,7 @@ fn inflated(range: &Range<u64>, window: &Window) -> Result<Bytes, Stop> {
             }
         }
         if end == range.end {
-            // The bytes that exist are enough to report what is wrong.
+            // The bytes that exist are enough to report the error.
             return Ok(out.into());
         }
         len = len.saturating_mul(8);

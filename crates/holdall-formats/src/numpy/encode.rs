@@ -11,7 +11,7 @@ use bytes::Bytes;
 use holdall_collections::HashSet;
 use holdall_core::codec::crc::Crc32;
 use holdall_core::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
-use holdall_core::error::{Remedy, Result, Shown as _};
+use holdall_core::error::{Escape as _, Remedy, Result};
 use holdall_core::layout::strided::column_major;
 use holdall_core::model::{
     Algorithm, Attributes, DType, Digest, Encoding, Layout, LogicalType, Role, Value,
@@ -22,7 +22,7 @@ use holdall_core::wire::zip::write::{ALIGN, Entry, descriptor, directory, local_
 use holdall_core::wire::zip::{EntryKind, Method};
 
 /// The maximum length of a header that NumPy reads without special options.
-const MOST: usize = 10_000;
+const MAX_HEADER_LEN: usize = 10_000;
 /// The maximum length of a name that fits into a zip entry.
 const MAX_NAME: usize = 65_000;
 
@@ -87,7 +87,12 @@ impl Encode for Encoder {
         Ok(Bytes::new())
     }
 
-    fn before(&mut self, end: u64, tensor: &TensorSpec, _component: usize) -> Result<Bytes> {
+    fn preceding_bytes(
+        &mut self,
+        end: u64,
+        tensor: &TensorSpec,
+        _component: usize,
+    ) -> Result<Bytes> {
         let array = array(tensor).map_err(|e| e.in_tensor(&tensor.name))?;
         if !self.names.insert(tensor.name.clone()) {
             let e = DECLARED.broken("two tensors have this name");
@@ -194,10 +199,10 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
         check_location(tensor, data)?;
         let refusal = Refusal { format: "NumPy", layout: &LAYOUT, declared: &DECLARED };
         let element = structured(tensor, data, &refusal)?;
-        if element.descr.len() > MOST {
+        if element.descr.len() > MAX_HEADER_LEN {
             let len = element.descr.len();
             let message = format!(
-                "its header has {len} bytes because of its fields, at most {MOST} are allowed"
+                "its header has {len} bytes because of its fields, at most {MAX_HEADER_LEN} are allowed"
             );
             return Err(ELEMENT_TYPE.broken(message));
         }
@@ -216,7 +221,7 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
         _ => None,
     };
     let (Some(data), Some(fortran)) = (data, fortran) else {
-        let layout = tensor.layout.as_str().shown();
+        let layout = tensor.layout.as_str().escaped();
         let e = LAYOUT.broken(format!("NumPy has no layout `{layout}`"));
         return Err(match tensor.layout {
             // Tensors with an unknown layout cannot be made dense either.
@@ -253,7 +258,7 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
         }
         (None, type_name) => {
             let type_name =
-                type_name.map_or(dtype.as_str(), |type_name| type_name.as_str()).shown();
+                type_name.map_or(dtype.as_str(), |type_name| type_name.as_str()).escaped();
             return Err(ELEMENT_TYPE.broken(format!("NumPy has no elements of type {type_name}")));
         }
     };

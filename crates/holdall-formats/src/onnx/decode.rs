@@ -10,7 +10,7 @@ use bytes::Bytes;
 use holdall_collections::DebugUnwrap;
 use holdall_collections::sort_by;
 use holdall_collections::{HashMap, HashSet};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
     Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, LogicalType,
@@ -436,7 +436,7 @@ impl<'w> Walk<'w> {
         if !external.is_inside() {
             let message = format!(
                 "`{}` is not the path of a file in or below the folder of the model",
-                external.shown()
+                external.escaped_location()
             );
             return Err(LOCATION.broken(message));
         }
@@ -451,7 +451,7 @@ impl<'w> Walk<'w> {
             }
             return Err(EXTERNAL.broken(format!(
                 "its elements are in the file `{}`, which is not available",
-                external.shown()
+                external.escaped_location()
             )));
         };
         let there = self.files.get(at).map_or(0, |(_, len)| *len);
@@ -460,7 +460,7 @@ impl<'w> Walk<'w> {
             let message = format!(
                 "{len} bytes at offset {} are outside of `{}`, which has {there} bytes",
                 external.offset,
-                external.shown()
+                external.escaped_location()
             );
             return Err(EXTERNAL.broken(message));
         };
@@ -587,7 +587,8 @@ impl<'w> Walk<'w> {
             }
         };
         self.builder.warn("onnx-file/renamed", None, None, || {
-            format!("a second tensor `{}` was renamed to `{}`", name.shown(), other.shown()).into()
+            format!("a second tensor `{}` was renamed to `{}`", name.escaped(), other.escaped())
+                .into()
         });
         self.names.insert(name, next);
         self.names.insert(other.clone(), 2);

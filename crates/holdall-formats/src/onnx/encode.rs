@@ -18,7 +18,7 @@ const ALIGN: u64 = 4096;
 /// The file with external data of a model.
 #[derive(Debug, Clone, Default)]
 pub struct External {
-    /// Its name in the model.
+    /// The name of the external data file in the model.
     pub location: String,
     /// The tensors in it, in order.
     pub tensors: Vec<TensorSpec>,
@@ -130,7 +130,12 @@ impl Encode for Encoder {
         Ok(Bytes::new())
     }
 
-    fn before(&mut self, _end: u64, tensor: &TensorSpec, _component: usize) -> Result<Bytes> {
+    fn preceding_bytes(
+        &mut self,
+        _end: u64,
+        tensor: &TensorSpec,
+        _component: usize,
+    ) -> Result<Bytes> {
         let slot = self.graph.slot(&tensor.name).map(|(at, _)| at);
         match self.heads.next() {
             Some((at, head)) if Some(at) == slot => {
@@ -361,7 +366,7 @@ fn start_after(end: u64) -> Result<u64> {
 
 #[cold]
 fn too_long() -> Error {
-    DECLARED.broken("the tensors together pass 2^63 bytes")
+    DECLARED.broken("the tensors together exceed 2^63 bytes")
 }
 
 /// Returns an encoder for a file with external data: elements of tensors, one after the other, and nothing else.

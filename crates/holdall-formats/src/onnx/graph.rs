@@ -4,7 +4,7 @@ use super::{ELEMENT_TYPE, FIT, FORM, GRAPH_LEN, TYPE, element, name_of, unfilled
 use bytes::Bytes;
 use holdall_collections::{HashMap, HashSet};
 use holdall_core::encode::TensorSpec;
-use holdall_core::error::{Remedy, Result, Shown as _};
+use holdall_core::error::{Escape as _, Remedy, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{DType, Layout, LogicalType, Role};
 use holdall_core::window::{Stop, Window};
@@ -136,7 +136,7 @@ impl Graph {
     }
 
     /// Returns `true` if the tensor of this name in the graph has another element type than `tensor`.
-    pub fn is_of_other_type(&self, tensor: &TensorSpec) -> bool {
+    pub fn has_different_type(&self, tensor: &TensorSpec) -> bool {
         let number = data_type(tensor);
         self.slot(&tensor.name).is_some_and(|(_, slot)| number != Some(slot.data_type))
     }
@@ -153,7 +153,7 @@ impl Graph {
             _ => false,
         };
         if !dense {
-            let layout = tensor.layout.as_str().shown();
+            let layout = tensor.layout.as_str().escaped();
             return Err(FORM.broken(format!("ONNX has no layout `{layout}`")));
         }
         let Some(number) = data_type(tensor) else {
@@ -161,9 +161,8 @@ impl Graph {
             let type_name = type_name.map_or("none", |c| {
                 c.logical_type.as_ref().map_or(c.dtype.as_str(), LogicalType::as_str)
             });
-            return Err(
-                ELEMENT_TYPE.broken(format!("ONNX has no elements of type {}", type_name.shown()))
-            );
+            return Err(ELEMENT_TYPE
+                .broken(format!("ONNX has no elements of type {}", type_name.escaped())));
         };
         let Some((at, slot)) = self.slot(&tensor.name) else {
             let e = FIT.broken("the graph has no tensor of this name");

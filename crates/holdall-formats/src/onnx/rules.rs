@@ -60,7 +60,7 @@ holdall_core::error::rules! {
     pub TOO_LARGE: Unsupported "onnx-file/too-large"
         "A model file has less than 2 GiB; a larger model stores its tensors as external data."
         hint "store tensors as external data";
-    /// External data without a place to be written to.
+    /// External data for a target that cannot have a second file.
     pub BESIDE: Unsupported "onnx-file/beside"
         "External data is written to one file, next to a model that is written to a folder."
         hint "store all tensors in the model, or write it to a folder";

@@ -2,7 +2,7 @@
 
 use super::{DATA, DIMS, ELEMENT_TYPE, INDICES, NUMBERS, bits, element, name_of};
 use holdall_collections::DebugUnwrap;
-use holdall_core::error::{Error, Remedy, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Remedy, Result};
 use holdall_core::model::element_count;
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::protobuf::{Item, Scan};
@@ -332,8 +332,8 @@ impl External {
             && name.split('/').all(|part| !matches!(part, "" | ".."))
     }
 
-    pub(super) fn shown(&self) -> String {
-        self.location.as_str().shown().to_string()
+    pub(super) fn escaped_location(&self) -> String {
+        self.location.as_str().escaped().to_string()
     }
 }
 

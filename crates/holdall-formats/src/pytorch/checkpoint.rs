@@ -6,7 +6,7 @@ use super::{CHECKPOINT, CHUNKS, DTYPE, FORMAT, GLOBAL, ITEM, TRANSFORMED};
 use crate::named::{Element, is_dtype};
 use holdall_collections::DebugUnwrap;
 use holdall_collections::HashMap;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
     Attributes, ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role, TensorInfo,
@@ -71,7 +71,7 @@ impl Checkpoint {
         if !limits.skip_unknown {
             for (module, name) in graph.globals() {
                 if !is_allowed(module, name) {
-                    let what = format!("{}.{}", module.shown(), name.shown());
+                    let what = format!("{}.{}", module.escaped(), name.escaped());
                     return Err(GLOBAL.broken(format!("the pickle would import `{what}`")));
                 }
             }
@@ -113,7 +113,7 @@ impl Checkpoint {
         for item in &self.items {
             if lens.get(item.file).is_none_or(|len| item.range.end > *len) {
                 let file = self.files.get(item.file).map_or("", String::as_str);
-                let message = format!("an item is outside of `{}`", file.shown());
+                let message = format!("an item is outside of `{}`", file.escaped());
                 return Err(CHECKPOINT.broken(message).at(item.range.clone()));
             }
         }
@@ -187,8 +187,10 @@ impl<'g> Reader<'g> {
                 .copied()
                 .ok_or_else(|| {
                     let at = origin.map_or(String::new(), |origin| format!(" at {origin:?}"));
-                    let message =
-                        format!("the checkpoint does not give the file of `{}`{at}", name.shown());
+                    let message = format!(
+                        "the checkpoint does not give the file of `{}`{at}",
+                        name.escaped()
+                    );
                     CHECKPOINT.broken(message)
                 })
         };
@@ -337,14 +339,14 @@ impl Joined<'_> {
         }
         for warning in index.warnings() {
             self.builder.warn(warning.code, None, None, || {
-                format!("in `{}`: {}", name.shown(), warning.message).into()
+                format!("in `{}`: {}", name.escaped(), warning.message).into()
             });
         }
         for what in index.dispensable() {
             self.builder.dispensable(|| what.clone());
         }
-        for what in index.unkept() {
-            self.builder.unkept(|| what.clone());
+        for what in index.unrepresented() {
+            self.builder.unrepresented(|| what.clone());
         }
         Ok(())
     }
@@ -367,7 +369,7 @@ impl Joined<'_> {
             };
         }
         let parts = Element::from_dtype(&tensor.dtype).ok_or_else(|| {
-            DTYPE.broken(format!("unknown element type `{}`", tensor.dtype.shown()))
+            DTYPE.broken(format!("unknown element type `{}`", tensor.dtype.escaped()))
         });
         let parts = parts.and_then(|element| Ok((self.chunked(tensor, &element)?, element)));
         let (component, element) = match parts {
@@ -414,7 +416,7 @@ impl Joined<'_> {
                 "an item has the shape {:?}, expected {:?} of `{}`",
                 own.shape(),
                 piece.shape,
-                tensor.dtype.shown()
+                tensor.dtype.escaped()
             );
             return Err(ITEM.broken(message));
         }

@@ -18,7 +18,7 @@ use holdall_core::codec::deflate::Deflate;
 use holdall_core::codec::mask::Mask;
 use holdall_core::codec::pipeline::Step;
 use holdall_core::codec::summed::Crc32Checked;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
     Attributes, ByteOrder, Checksum, Component, DType, Digest, Encoding, Index, IndexBuilder,
@@ -144,11 +144,11 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
             if limits.salvage {
                 continue;
             }
-            let message = format!("the zip has no storage `{}`", storage.key.shown());
+            let message = format!("the zip has no storage `{}`", storage.key.escaped());
             return Err(STORAGE.broken(message).into());
         };
         if !matches!(entry.method(), Method::Stored | Method::Deflate) {
-            let (name, method) = (entry.name().shown(), entry.method());
+            let (name, method) = (entry.name().escaped(), entry.method());
             let message = format!("the storage `{name}` is compressed by {method}");
             return Err(COMPRESSED.broken(message).into());
         }
@@ -197,7 +197,7 @@ fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
                 break;
             }
             let message =
-                format!("no tensor gives the element type of the storage `{}`", key.shown());
+                format!("no tensor gives the element type of the storage `{}`", key.escaped());
             return Err(STORAGE.broken(message).into());
         };
         let start = at.saturating_add(8);
@@ -220,7 +220,8 @@ fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         };
         // In a salvage, a tensor that ends after the end of the file gets a fault.
         if stop > window.len() && !limits.salvage {
-            let message = format!("the storage `{}` extends past the end of the file", key.shown());
+            let message =
+                format!("the storage `{}` extends past the end of the file", key.escaped());
             return Err(STORAGE.broken(message).at(at..start).into());
         }
         storages.bytes.insert(key, StorageBytes { stored: start..stop, inflated: None, sum: None });
@@ -343,27 +344,29 @@ fn build(
     builder.attributes(attributes);
     for (name, e) in ours.odd {
         builder.warn("pytorch/restore", None, None, || {
-            format!("the entry `{}` is not in the form that Holdall writes: {e}", name.shown())
+            format!("the entry `{}` is not in the form that Holdall writes: {e}", name.escaped())
                 .into()
         });
     }
     if content.is_nested {
-        builder.unkept(|| "the containers that its values are in".to_owned());
+        builder.unrepresented(|| "the containers that its values are in".to_owned());
     }
     for (name, key) in &content.of_dicts {
-        let key = key.shown();
+        let key = key.escaped();
         builder.dispensable(|| match name.as_str() {
             "" => format!("`{key}`, an attribute of the dict of all tensors"),
-            name => format!("`{key}`, an attribute of the dict `{}`", name.shown()),
+            name => format!("`{key}`, an attribute of the dict `{}`", name.escaped()),
         });
     }
     for name in &content.of_others {
-        builder.unkept(|| format!("that `{}` is an attribute of another tensor", name.shown()));
+        builder.unrepresented(|| {
+            format!("that `{}` is an attribute of another tensor", name.escaped())
+        });
     }
     for (name, what) in &content.left_out {
-        builder.unkept(|| format!("`{}`, which is `{what}`", name.shown()));
+        builder.unrepresented(|| format!("`{}`, which is `{what}`", name.escaped()));
         builder.warn("pytorch/left-out", None, None, || {
-            format!("`{}` is left out: it is `{what}`", name.shown()).into()
+            format!("`{}` is left out: it is `{what}`", name.escaped()).into()
         });
     }
     let inflated = HashMap::default();
@@ -374,7 +377,7 @@ fn build(
         let first = types.entry(&storage.key).or_insert(storage);
         if first.len != storage.len || first.element != storage.element {
             let message =
-                format!("the storage `{}` is used with two element types", storage.key.shown());
+                format!("the storage `{}` is used with two element types", storage.key.escaped());
             return Err(STORAGE.broken(message));
         }
     }
@@ -501,7 +504,7 @@ impl<'a> StorageLookup<'a> {
         let storage = &view.storage;
         let Some(place) = self.storages.bytes.get(&storage.key) else {
             return Err(
-                STORAGE.broken(format!("the file has no storage `{}`", storage.key.shown()))
+                STORAGE.broken(format!("the file has no storage `{}`", storage.key.escaped()))
             );
         };
         let unit = storage.element.as_ref().map_or(1, |element| element.width());
@@ -509,7 +512,7 @@ impl<'a> StorageLookup<'a> {
         if declared_len.is_none_or(|declared_len| declared_len > place.len()) {
             let message = format!(
                 "the storage `{}` should have {} elements of {unit} bytes, but has {} bytes",
-                storage.key.shown(),
+                storage.key.escaped(),
                 storage.len,
                 place.len()
             );

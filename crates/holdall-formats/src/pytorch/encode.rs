@@ -13,7 +13,7 @@ use holdall_collections::DebugUnwrap;
 use holdall_collections::{HashMap, HashSet};
 use holdall_core::codec::crc::Crc32;
 use holdall_core::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
-use holdall_core::error::{Error, Remedy, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Remedy, Result};
 use holdall_core::layout::strided;
 use holdall_core::model::{
     Algorithm, Attributes, Digest, Encoding, Layout, Role, Value, element_count, stored_size,
@@ -68,7 +68,7 @@ struct Tensor {
     strides: Vec<u64>,
     requires_grad: bool,
     quantizer: Option<Quantizer>,
-    /// Its Python attributes: a dict.
+    /// The tensor's Python attributes: a dict.
     python: Option<Value>,
 }
 
@@ -100,7 +100,12 @@ impl Encode for Encoder {
         Ok(Bytes::new())
     }
 
-    fn before(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<Bytes> {
+    fn preceding_bytes(
+        &mut self,
+        end: u64,
+        tensor: &TensorSpec,
+        component: usize,
+    ) -> Result<Bytes> {
         let mut out = self.owed();
         let len = tensor.components.get(component).map_or(0, |c| c.decoded_len);
         let name = format!("{TOP}data/{}", self.storages.len());
@@ -384,7 +389,7 @@ fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
     };
     let Some(data) = data.filter(|_| matches!(tensor.layout, Layout::Dense | Layout::Strided))
     else {
-        let layout = tensor.layout.as_str().shown();
+        let layout = tensor.layout.as_str().escaped();
         let e = LAYOUT.broken(format!("PyTorch has no layout `{layout}` that can be written"));
         return Err(match tensor.layout {
             // Tensors with an unknown layout cannot be made dense either.
@@ -398,7 +403,7 @@ fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
             .logical_type
             .as_ref()
             .map_or(data.dtype.as_str(), |type_name| type_name.as_str())
-            .shown();
+            .escaped();
         return Err(ELEMENT_TYPE.broken(format!("torch has no elements of type {type_name}")));
     }
     let mut shape = tensor.shape.clone();
@@ -414,7 +419,7 @@ fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
     let (strides, mut aside) = match tensor.layout {
         Layout::Strided => {
             let own = tensor.attributes.clone();
-            strided::taken(own, &shape, element.width(), data.decoded_len)?
+            strided::split_strides(own, &shape, element.width(), data.decoded_len)?
         }
         _ => (row_major(&shape), tensor.attributes.clone()),
     };

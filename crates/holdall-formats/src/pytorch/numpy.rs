@@ -3,9 +3,9 @@
 use super::object::{Objects, Tensor, Thing};
 use super::{CALL, DTYPE};
 use crate::named::Element;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::layout::dense::Dense;
-use holdall_core::layout::strided::stored_by;
+use holdall_core::layout::strided::strides_for_axes;
 use holdall_core::model::{ByteOrder, DType, Value};
 use holdall_core::wire::npy;
 use holdall_core::wire::pickle::{Id, Node};
@@ -42,7 +42,7 @@ impl<'g> Objects<'g> {
         let bytes = self.bytes(bytes, depth)?.ok_or_else(wrong)?;
         let npy::Element { dtype, logical_type: logical, byte_order: order, descr, inner } =
             element;
-        let strides = axes.and_then(|axes| stored_by(&shape, &axes, inner));
+        let strides = axes.and_then(|axes| strides_for_axes(&shape, &axes, inner));
         let (element, shape) =
             (Element { dtype, logical }, shape.into_iter().chain(inner).collect());
         let array = Tensor::Array { shape, strides, element, order, descr, bytes };
@@ -76,7 +76,7 @@ impl<'g> Objects<'g> {
         // Attributes cannot be times or records.
         let stored = self.numpy_dtype(dtype);
         let Some(stored) = stored.filter(|stored| stored.descr.is_none() || is_text(stored)) else {
-            return Ok(Some(Thing::Unknown(name.shown().to_string())));
+            return Ok(Some(Thing::Unknown(name.escaped().to_string())));
         };
         let element = Element { dtype: stored.dtype, logical: stored.logical_type.clone() };
         if stored.byte_order == ByteOrder::Big {

@@ -4,7 +4,7 @@
 use super::quantizer::Quantizer;
 use super::{CALL, DEPTH, DTYPE, GLOBAL, NO_ELEMENTS, TOO_MANY};
 use crate::named::{Element, PAIRS, is_dtype};
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::layout::sparse::tiles::{self, Compressed};
 use holdall_core::model::{Attributes, ByteOrder, DType, Layout, Role, Value};
 use holdall_core::wire::pickle::{Graph, Id, Node};
@@ -227,7 +227,7 @@ impl<'g> Objects<'g> {
     }
 
     fn unknown(&self, module: &str, name: &str) -> Result<Thing<'g>> {
-        let what = format!("{}.{}", module.shown(), name.shown());
+        let what = format!("{}.{}", module.escaped(), name.escaped());
         match self.skips {
             true => Ok(Thing::Unknown(what)),
             false => Err(GLOBAL.broken(format!("the pickle would import `{what}`"))),
@@ -479,7 +479,7 @@ impl<'g> Objects<'g> {
             return Ok(Element::PAIR);
         }
         Element::from_dtype(name)
-            .ok_or_else(|| DTYPE.broken(format!("unknown element type `{}`", name.shown())))
+            .ok_or_else(|| DTYPE.broken(format!("unknown element type `{}`", name.escaped())))
     }
 
     /// Returns the tensor for a view, given the flags in its last argument.
@@ -528,7 +528,7 @@ impl<'g> Objects<'g> {
             ("torch.sparse_bsr", _) => (Compressed::Rows, true),
             ("torch.sparse_bsc", _) => (Compressed::Columns, true),
             (other, _) => {
-                let e = DTYPE.broken(format!("unknown layout of tensors `{}`", other.shown()));
+                let e = DTYPE.broken(format!("unknown layout of tensors `{}`", other.escaped()));
                 return Ok(Some(Tensor::Missing(Vec::new(), e)));
             }
         };
@@ -611,13 +611,12 @@ pub(super) fn storage(graph: &Graph, pid: Id) -> Result<Storage> {
         }
         _ => return Err(wrong()),
     };
-    let element =
-        match class.as_str() {
-            "UntypedStorage" | "TypedStorage" => None,
-            name => Some(Element::from_storage(name).ok_or_else(|| {
-                DTYPE.broken(format!("unknown type of storage `{}`", name.shown()))
-            })?),
-        };
+    let element = match class.as_str() {
+        "UntypedStorage" | "TypedStorage" => None,
+        name => Some(Element::from_storage(name).ok_or_else(|| {
+            DTYPE.broken(format!("unknown type of storage `{}`", name.escaped()))
+        })?),
+    };
     let key = graph.text(*key).ok_or_else(wrong)?.to_owned();
     let mut len = graph.integer(*len).and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)?;
     let (mut start, mut count) = (0, len);

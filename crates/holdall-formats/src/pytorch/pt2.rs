@@ -5,7 +5,7 @@ use super::object::{Flags, Storage, Tensor, View};
 use super::walk::Content;
 use super::{EXPORT, NO_ELEMENTS};
 use crate::named::Element;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::zip::{Directory, Entry};
@@ -58,7 +58,7 @@ pub(super) fn content(
         let prefix = if is_one { String::new() } else { format!("{model}.") };
         let mut config = Config { folder, prefix, directory, top, content: &mut content };
         let read = config.read(&text, limits.depth);
-        read.map_err(|e| e.within(format!("in `{}`", entry.name().shown())))?;
+        read.map_err(|e| e.within(format!("in `{}`", entry.name().escaped())))?;
     }
     Ok(content)
 }
@@ -125,7 +125,7 @@ impl Config<'_> {
         let key = format!("{}{}", self.folder, entry.path);
         let entry = self.directory.get(&format!("{}data/{key}", self.top));
         let Some(entry) = entry else {
-            let message = format!("the zip has no `data/{}`", key.shown());
+            let message = format!("the zip has no `data/{}`", key.escaped());
             return Err(EXPORT.broken(message));
         };
         let Some(element) = dtype(meta.dtype).and_then(Element::from_dtype) else {
@@ -185,7 +185,7 @@ impl Meta {
 
 fn number(reader: &mut Reader<'_>) -> Result<u64> {
     let number = reader.number()?.text;
-    number.parse().map_err(|_| EXPORT.broken(format!("{} is not a size", number.shown())))
+    number.parse().map_err(|_| EXPORT.broken(format!("{} is not a size", number.escaped())))
 }
 
 fn numbers(reader: &mut Reader<'_>) -> Result<Vec<u64>> {

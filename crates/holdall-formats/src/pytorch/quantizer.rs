@@ -6,7 +6,7 @@ use super::object::{Objects, Tensor, Thing, View};
 use super::{DTYPE, ELEMENT_TYPE, STORAGE};
 use crate::named::Element;
 use bytes::Bytes;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::model::{Attributes, ByteOrder, DType, Value};
 use holdall_core::wire::pickle::write::Pickler;
 use holdall_core::wire::pickle::{Id, Node};
@@ -168,7 +168,7 @@ impl Quantizer {
                 let quantizer = Quantizer::Channel { scheme, scales, zero_points, axis };
                 (quantizer, vec![SCALES, ZERO_POINTS, AXIS])
             }
-            other => return Err(wrong(&format!("the scheme `{}`", other.shown()))),
+            other => return Err(wrong(&format!("the scheme `{}`", other.escaped()))),
         };
         keys.into_iter().chain([SCHEME]).for_each(|key| drop(attributes.remove(key)));
         Ok(Some(quantizer))
@@ -291,5 +291,5 @@ impl Objects<'_> {
 
 #[cold]
 fn unknown(scheme: &str) -> Error {
-    DTYPE.broken(format!("unknown quantization scheme `{}`", scheme.shown()))
+    DTYPE.broken(format!("unknown quantization scheme `{}`", scheme.escaped()))
 }

@@ -3,7 +3,7 @@
 use super::object::{Objects, Storage, Tensor, Thing, check_steps};
 use super::{ALONE, DEPTH, KEY, TOO_MANY};
 use holdall_collections::{HashMap, HashSet};
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::model::Value;
 use holdall_core::wire::pickle::{BYTES_OF_STEP, Id, Node};
 
@@ -89,11 +89,11 @@ impl<'g> Walk<'g> {
     fn value(&mut self, id: Id, name: &str, depth: usize) -> Result<Seen> {
         if depth > self.objects.depth {
             let message = format!("values are nested deeper than {}", self.objects.depth);
-            return Err(DEPTH.broken(message).within(format!("at `{}`", name.shown())));
+            return Err(DEPTH.broken(message).within(format!("at `{}`", name.escaped())));
         }
         let in_context = |e: Error| match name {
             "" => e,
-            name => e.within(format!("at `{}`", name.shown())),
+            name => e.within(format!("at `{}`", name.escaped())),
         };
         match self.objects.get(id).map_err(in_context)? {
             Thing::Tensor(tensor, states) => {
@@ -302,6 +302,6 @@ fn names<'a>(keys: impl Iterator<Item = Option<&'a Value>> + Clone) -> Vec<Strin
 fn in_dict(e: Error, name: &str) -> Error {
     match name {
         "" => e.within("in the outermost dict"),
-        name => e.within(format!("in the dict `{}`", name.shown())),
+        name => e.within(format!("in the dict `{}`", name.escaped())),
     }
 }

@@ -9,7 +9,7 @@ use crate::element::{ElementType, by_name};
 use crate::header::LEN_BYTES;
 use holdall_collections::DebugUnwrap;
 use holdall_collections::HashSet;
-use holdall_core::error::{Error, Remedy, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Remedy, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::builder::{DUPLICATE_NAME, RANK, SAMPLE, SHAPE_OVERFLOW};
 use holdall_core::model::{ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role};
@@ -151,7 +151,7 @@ impl Header<'_> {
                 builder.warn(DUPLICATE_KEY.code, Some(other), None, || {
                     format!(
                         "the header has several entries named `{}`, and this is one of them",
-                        name.shown()
+                        name.escaped()
                     )
                     .into()
                 });
@@ -335,7 +335,7 @@ fn read_metadata(reader: &mut Reader<'_>, limits: &Limits) -> Result<Metadata> {
     reader.begin_object()?;
     while let Some(key) = reader.next_key(&mut key_scratch)? {
         if reader.peek()? != Token::String {
-            let message = format!("expected a string as the value of `{}`", key.shown());
+            let message = format!("expected a string as the value of `{}`", key.escaped());
             return Err(METADATA.broken(message).at(reader.here()));
         }
         let value = reader.string(&mut value_scratch)?;
@@ -346,7 +346,7 @@ fn read_metadata(reader: &mut Reader<'_>, limits: &Limits) -> Result<Metadata> {
         pairs.retain(|(key, _)| keys.insert(key.clone()));
     }
     if let Some(key) = duplicate(pairs.iter().map(|(k, _)| k.as_str())) {
-        let message = format!("duplicate key `{}` in `{METADATA_KEY}`", key.shown());
+        let message = format!("duplicate key `{}` in `{METADATA_KEY}`", key.escaped());
         return Err(DUPLICATE_KEY.broken(message).at(start..reader.offset()));
     }
     Ok(Metadata { pairs })
@@ -413,10 +413,9 @@ fn read_dtype(
 ) -> Result<Result<&'static ElementType>> {
     let mut scratch = String::new();
     let name = reader.string(&mut scratch)?;
-    Ok(last
-        .filter(|other| other.name == name)
-        .or_else(|| by_name(name))
-        .ok_or_else(|| DTYPE.broken(format!("unknown dtype `{}`", name.shown())).at(reader.here())))
+    Ok(last.filter(|other| other.name == name).or_else(|| by_name(name)).ok_or_else(|| {
+        DTYPE.broken(format!("unknown dtype `{}`", name.escaped())).at(reader.here())
+    }))
 }
 
 fn read_shape(reader: &mut Reader<'_>, shape: &mut Vec<u64>, limits: &Limits) -> Result<()> {

@@ -12,7 +12,7 @@ use holdall_collections::DebugUnwrap;
 use holdall_collections::HashMap;
 use holdall_collections::sort_by;
 use holdall_core::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
-use holdall_core::error::{Error, Remedy, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Remedy, Result};
 use holdall_core::model::{Attributes, Layout, Role, stored_size};
 use holdall_json::write_string;
 use std::fmt::Write as _;
@@ -87,7 +87,7 @@ impl Encode for Encoder {
             };
             let start = end;
             end = end.checked_add(len).ok_or_else(|| {
-                DECLARED.broken("the tensors together pass 2^64 bytes").in_tensor(&tensor.name)
+                DECLARED.broken("the tensors together exceed 2^64 bytes").in_tensor(&tensor.name)
             })?;
             write_entry(tensor, element, start..end, &mut text);
             ranges.push(start..end);
@@ -96,7 +96,7 @@ impl Encode for Encoder {
         let header = DIALECT.pad(&text, self.align)?;
         let data = header.len() as u64;
         let absolute = |offset: u64| {
-            let message = "the file passes 2^64 bytes";
+            let message = "the file exceeds 2^64 bytes";
             data.checked_add(offset).ok_or_else(|| DECLARED.broken(message))
         };
         let mut slots = Vec::with_capacity(declared.len());
@@ -132,9 +132,9 @@ impl Encode for Encoder {
 
 /// How a declared tensor is stored.
 enum Entry {
-    /// With an entry, and this number of bytes.
+    /// An entry of its own with this number of bytes.
     Own(&'static ElementType, u64),
-    /// As an alias of the declared tensor with this index.
+    /// An alias of the declared tensor with this index.
     Alias(usize),
 }
 
@@ -187,7 +187,7 @@ fn first_of(
         };
         let found =
             indices.get(shared.tensor.as_str()).and_then(|&at| Some((at, declared.get(at)?)));
-        let name = shared.tensor.shown();
+        let name = shared.tensor.escaped();
         let Some((at, next)) = found.filter(|_| shared.role == Role::Data) else {
             return Err(blame(format!("it shares the bytes of `{name}`, which is not written")));
         };
@@ -203,7 +203,7 @@ fn first_of(
         }
         link = next;
     }
-    Err(blame("it shares the bytes of itself".to_owned()))
+    Err(blame("the alias refers to itself".to_owned()))
 }
 
 /// Returns the element type and the only component of a tensor, if the format can store it.
@@ -213,7 +213,7 @@ fn element(tensor: &TensorSpec) -> Result<(&'static ElementType, &ComponentSpec)
         return Err(blame(RESERVED_NAME.broken("this name is reserved for the metadata")));
     }
     if tensor.layout != Layout::Dense {
-        let layout = tensor.layout.as_str().shown();
+        let layout = tensor.layout.as_str().escaped();
         let e = LAYOUT.broken(format!("safetensors has no layout `{layout}`"));
         return Err(blame(match tensor.layout {
             // Tensors with an unknown layout cannot be made dense either.
@@ -225,13 +225,13 @@ fn element(tensor: &TensorSpec) -> Result<(&'static ElementType, &ComponentSpec)
         [data] if data.role == Role::Data => data,
         all => {
             let roles: Vec<String> =
-                all.iter().map(|c| c.role.as_str().shown().to_string()).collect();
+                all.iter().map(|c| c.role.as_str().escaped().to_string()).collect();
             let message = format!("expected one component `data`, found {}", roles.join(", "));
             return Err(blame(COMPONENTS.broken(message)));
         }
     };
     let Some(element) = by_meaning(data.dtype, data.logical_type.as_ref()) else {
-        let name = data.logical_type.as_ref().map_or("", |t| t.as_str()).shown();
+        let name = data.logical_type.as_ref().map_or("", |t| t.as_str()).escaped();
         let message = format!("safetensors has no logical type `{name}` over {}", data.dtype);
         return Err(blame(LOGICAL_TYPE.broken(message)).in_component(Role::Data));
     };

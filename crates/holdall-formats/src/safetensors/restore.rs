@@ -8,7 +8,7 @@ use crate::kept::{
     self, ATTRIBUTES, PREFIX, TENSOR_ATTRIBUTES, TensorAttributes, object, read_tensor_attributes,
 };
 use holdall_collections::HashMap;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Attributes, IndexBuilder, Layout, Value};
 use holdall_json::{Reader, duplicate, write_string};
@@ -118,7 +118,7 @@ impl Restore {
             }
         }
         if let Some(name) = self.tensor_attributes.iter().flat_map(HashMap::keys).min() {
-            let why = format!("there is no tensor `{}`", name.shown());
+            let why = format!("there is no tensor `{}`", name.escaped());
             self.unparsed.push((TENSOR_ATTRIBUTES, why));
         }
         for (key, why) in &self.unparsed {
@@ -147,13 +147,13 @@ impl Aliases {
     /// Returns the reason why the aliases cannot be restored, if there is one.
     fn inconsistency(&self) -> Option<String> {
         if let Some(name) = &self.clash {
-            return Some(format!("the alias `{}` also has an entry", name.shown()));
+            return Some(format!("the alias `{}` also has an entry", name.escaped()));
         }
         let (alias, target) = self
             .pairs
             .iter()
             .find(|(_, target)| !matches!(self.targets.get(target.as_str()), Some(Some(_))))?;
-        let (alias, target) = (alias.shown(), target.shown());
+        let (alias, target) = (alias.escaped(), target.escaped());
         Some(format!("`{alias}` shares the bytes of `{target}`, which is not in the header"))
     }
 
@@ -180,7 +180,7 @@ fn without_clash(read: Attributes, metadata: &Metadata) -> Result<Attributes, St
     let own = read.iter().map(|(k, _)| k);
     let text = metadata.pairs.iter().map(|(k, _)| k.as_str()).filter(|k| !HOLDALL_KEYS.contains(k));
     match duplicate(own.chain(text)) {
-        Some(key) => Err(format!("`{}` is also a key of the metadata itself", key.shown())),
+        Some(key) => Err(format!("`{}` is also a key of the metadata itself", key.escaped())),
         None => Ok(read),
     }
 }

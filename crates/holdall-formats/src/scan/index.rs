@@ -3,7 +3,7 @@
 use super::{Found, HEAD, Job};
 use crate::shards::{MAX_INDEX, Map, SHARD_INDEX, SHARD_MISSING};
 use holdall_collections::HashSet;
-use holdall_core::error::{Error, Shown as _};
+use holdall_core::error::{Error, Escape as _};
 use holdall_core::window::{Stop, Window};
 use holdall_json::Reader;
 
@@ -21,8 +21,8 @@ impl ModelIndex {
     /// Returns the error that lists the files that were not scanned.
     pub fn unread(&self) -> Error {
         let shown: Vec<_> =
-            self.files.iter().take(MOST_SHOWN).map(|name| format!("`{}`", name.shown())).collect();
-        let more = match self.files.len().saturating_sub(MOST_SHOWN) {
+            self.files.iter().take(MAX_SHOWN).map(|name| format!("`{}`", name.escaped())).collect();
+        let more = match self.files.len().saturating_sub(MAX_SHOWN) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
@@ -39,7 +39,7 @@ impl ModelIndex {
 }
 
 /// The maximum number of files that an error lists.
-const MOST_SHOWN: usize = 8;
+const MAX_SHOWN: usize = 8;
 /// The key that identifies a JSON file as an index.
 const KEY: &str = "weight_map";
 

@@ -1,4 +1,4 @@
-//! Keras models with lambda layers: Python code in the form of `marshal`, which Keras runs if it is told to trust the
+//! Keras models with lambda layers: Python code in the form of `marshal`, which Keras runs if it is configured to trust the
 //! file. The code is not in a pickle, and is not analyzed.
 
 use super::{Found, Job, MARKED};

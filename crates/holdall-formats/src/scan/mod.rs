@@ -69,7 +69,7 @@ impl ScanReport {
         self.unread.extend(other.unread);
     }
 
-    /// Adds a pickle that begins at offset `offset` of the file `name`, and the pickles inside it.
+    /// Adds a pickle that begins at `offset` of the file `name`, and the pickles inside it.
     fn add(&mut self, name: &str, offset: u64, mut trace: Trace, inner: bool, most: u64) {
         trace
             .imports
@@ -119,7 +119,7 @@ pub struct Pickle {
     pub protocol: u64,
     /// The worst verdict of its imports, and at least [`Danger::Unknown`] if it was not analyzed to the end.
     pub verdict: Danger,
-    /// Its imports, in the order of first use.
+    /// The imports of the pickle, in the order of first use.
     pub imports: Vec<Import>,
     /// The reason why it was not analyzed to the end. Opcodes before that point would have run.
     pub broken: Option<Error>,

@@ -80,9 +80,9 @@ const WRAPPER: &str = "NumpyArrayWrapper";
 /// The allowed use of a safe name. Any other use is not safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
-    /// It may be called with any arguments.
+    /// Safe to call with any arguments.
     Call,
-    /// It may be called without arguments, as unpickling does before it sets the state. Arguments are unsafe, because
+    /// Safe to call without arguments, as unpickling does before it sets the state. Arguments are unsafe, because
     /// they may be an object with the attribute `__array_interface__`, which has the address of an array: items added
     /// to the result would be written to this address.
     CallWithNothing,

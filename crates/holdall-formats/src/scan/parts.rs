@@ -13,7 +13,7 @@ use holdall_core::window::{Stop, Window};
 use holdall_core::wire::cursor::Cursor;
 use holdall_core::wire::pickle::{self, Node, PACKED};
 
-/// Which of the two files it is.
+/// The role of a file in a pair of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Storages,

@@ -79,7 +79,7 @@ impl Scan {
         found: &mut Found,
     ) -> Result<(), Stop> {
         let before = walk.at;
-        match walk.go(window, &self.limits) {
+        match walk.advance(window, &self.limits) {
             Err(Stop::Need(ranges)) => {
                 if walk.at == before {
                     job.what = ScanTarget::Tar(walk);
@@ -106,7 +106,7 @@ impl Scan {
 
 impl Walk {
     /// Reads up to the end, or to the first bytes missing in `window`; then it must be called again with these.
-    fn go(&mut self, window: &Window, limits: &Limits) -> Result<(), Stop> {
+    fn advance(&mut self, window: &Window, limits: &Limits) -> Result<(), Stop> {
         while self.at < window.len() {
             let range = self.at..self.at.saturating_add(BLOCK);
             if range.end > window.len() {

@@ -58,11 +58,11 @@ pub enum End {
 /// The effects of unpickling a pickle.
 #[derive(Debug)]
 pub struct Trace {
-    /// Its imports, each once, in the order of first use.
+    /// The imports of the pickle, each once, in the order of first use.
     pub imports: Vec<Import>,
     /// The highest protocol that it states; 0 if it states none.
     pub protocol: u64,
-    /// Its length in bytes: up to STOP, or up to the end of the analysis.
+    /// The length of the pickle in bytes: up to STOP, or up to the end of the analysis.
     pub len: u64,
     /// How its analysis ended.
     pub end: End,
@@ -72,7 +72,7 @@ pub struct Trace {
     pub arrays: Vec<(u64, Trace)>,
     /// The reason why some of the pickles in its strings and bytes are not in `inner`.
     pub skipped: Option<Error>,
-    /// Its end for `pickle.load`, if it differs from its end for joblib: further pickles may follow both.
+    /// The end of the pickle for `pickle.load`, if it differs from that for joblib: further pickles may follow both.
     other_end: Option<u64>,
     says_protocol: bool,
     is_first: bool,
@@ -97,7 +97,7 @@ pub struct Import {
     certainty: Certainty,
 }
 
-/// Which loaders perform an import.
+/// The loaders that perform an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Certainty {
     /// All of them.

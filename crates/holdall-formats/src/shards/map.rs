@@ -4,7 +4,7 @@ use super::{SHARD_INDEX, SHARD_TENSOR, Shard, check_names};
 use holdall_collections::DebugUnwrap;
 use holdall_collections::in_order;
 use holdall_collections::{HashMap, HashSet};
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::model::{Component, Index, TensorInfo, Warning};
 use holdall_json::{Reader, Token};
 use std::ops::Range;
@@ -55,7 +55,7 @@ impl Map {
     }
 
     /// Returns whether the index names groups of tensors instead of tensors, as those of Keras do.
-    pub fn is_of_groups(&self) -> bool {
+    pub fn names_groups(&self) -> bool {
         self.of_groups
     }
 
@@ -184,12 +184,12 @@ impl Map {
         let has = |shard: &&&Shard, tensor: &str| shard.index.get(tensor).is_some();
         let lacks = |file: usize, tensor: &str| shards.get(file).is_none_or(|s| !has(&s, tensor));
         let wrong = self.named().filter(|(tensor, file)| lacks(*file, tensor)).count();
-        let named = self.files.get(file).map_or("", String::as_str).shown();
+        let named = self.files.get(file).map_or("", String::as_str).escaped();
         let message = match shards.iter().find(|shard| has(shard, tensor)) {
             Some(other) => format!(
                 "the tensor is in `{}`, but the index says `{named}`: the index is of another division of the model; \
                  {wrong} of {} tensors are in other files than the index says",
-                other.name.shown(),
+                other.name.escaped(),
                 self.tensors.len()
             ),
             None if wrong > 1 => format!(

@@ -12,7 +12,7 @@ pub use split::{PartName, Split, part_name, part_of};
 pub use text::{ChangedShard, IndexText, index_text};
 
 use holdall_collections::HashSet;
-use holdall_core::error::{Result, Shown as _, rules};
+use holdall_core::error::{Escape as _, Result, rules};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Index, IndexBuilder, Warning};
 
@@ -103,11 +103,11 @@ pub fn joined<'s>(
 /// Returns `true` if the model continues in other files: the index is of the first part of a split file, or tensors
 /// have their bytes in external files.
 pub fn has_more(index: &Index) -> bool {
-    split::is_first(index) || is_away(index)
+    split::is_first(index) || has_unavailable_data(index)
 }
 
 /// Returns `true` if tensors have their bytes in external files, and these are not available.
-pub fn is_away(index: &Index) -> bool {
+pub fn has_unavailable_data(index: &Index) -> bool {
     let Some(beside) = crate::by_name(index.format()).and_then(|format| format.external_files)
     else {
         return false;
@@ -128,7 +128,7 @@ pub fn check_names(all: &[String]) -> Result<()> {
         if !is_inside {
             let message = format!(
                 "`{}` is not the path of a file in or below the folder of the index",
-                file.shown()
+                file.escaped()
             );
             return Err(SHARD_OUTSIDE.broken(message));
         }

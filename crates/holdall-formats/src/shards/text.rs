@@ -52,7 +52,7 @@ impl IndexText {
     /// Returns the errors of [`Map::read`].
     pub fn read(text: &[u8], name: &str) -> Result<IndexText> {
         let map = Map::read(text, name)?;
-        let of_groups = map.is_of_groups();
+        let of_groups = map.names_groups();
         let (mut entries, mut map_range, mut totals) = (Vec::new(), 0..0, [None, None]);
         let mut reader = Reader::new(text, 0, 16).map_err(|e| e.with_rule(&SHARD_INDEX))?;
         let mut read = || -> Result<()> {
@@ -114,13 +114,13 @@ impl IndexText {
     }
 
     /// Returns `true` if the index states the number of bytes or elements of all tensors.
-    pub fn states_totals(&self) -> bool {
+    pub fn has_totals(&self) -> bool {
         self.totals.iter().any(Option::is_some)
     }
 
     /// Returns `true` if replacing these shards changes the entries of `weight_map`. The names of files count only if a
     /// shard gets another name.
-    pub fn is_changed_by(&self, changed: &[ChangedShard]) -> bool {
+    pub fn needs_update_for(&self, changed: &[ChangedShard]) -> bool {
         let new = self.entries_with(changed);
         new.len() != self.entries.len()
             || new.iter().zip(&self.entries).any(|(a, b)| a.name != b.name || a.files != b.files)
@@ -397,7 +397,7 @@ mod tests {
             .replace("100.0", "108.0")
             .replace("25", "27");
         assert_eq!(text.with(&[changed()]), expected);
-        assert!(text.is_changed_by(&[changed()]) && !text.is_changed_by(&[]));
+        assert!(text.needs_update_for(&[changed()]) && !text.needs_update_for(&[]));
         // What was written is read as the same again, from one line too.
         let line: String = TEXT.split('\n').map(str::trim).collect();
         let line = IndexText::read(line.as_bytes(), "m.index.json")

@@ -5,7 +5,7 @@ use super::{DATA, ELEMENT_TYPE, ENTRY, FORMAT, HEADER, SLICES, element};
 use holdall_collections::DebugUnwrap;
 use holdall_collections::sort;
 use holdall_collections::{HashMap, HashSet};
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
     ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder, Layout, LogicalType, Role,
@@ -18,7 +18,7 @@ use holdall_core::wire::sstable;
 /// The key of the object graph of TensorFlow 2, which is a string.
 const OBJECTS: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";
 /// The number of dimensions read of an entry; more are always too many.
-const MOST_DIMS: usize = 1024;
+const MAX_DIMS: usize = 1024;
 
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     decode_with(window, limits, &[])
@@ -168,7 +168,7 @@ impl Entry {
                     }
                     if i64::try_from(size).is_err() {
                         self.wrong = Some("a dimension is negative");
-                    } else if self.shape.len() < MOST_DIMS {
+                    } else if self.shape.len() < MAX_DIMS {
                         self.shape.push(size);
                     }
                 }
@@ -194,7 +194,7 @@ fn read_slice(bytes: &[u8]) -> Result<Vec<Slice>> {
                 _ => {}
             }
         }
-        if out.len() < MOST_DIMS {
+        if out.len() < MAX_DIMS {
             out.push(len.map(|len| (start, len)));
         }
     }
@@ -221,10 +221,10 @@ impl<'a> Joined<'a> {
         for (key, entry) in bundle.entries.iter().filter(|(key, _)| key.first() != Some(&0)) {
             let name = std::str::from_utf8(key).map_err(|_| {
                 let name = String::from_utf8_lossy(key);
-                ENTRY.broken(format!("the name `{}` is not UTF-8", name.shown()))
+                ENTRY.broken(format!("the name `{}` is not UTF-8", name.escaped()))
             })?;
             if name == OBJECTS {
-                self.builder.unkept(|| format!("the graph of objects, `{OBJECTS}`"));
+                self.builder.unrepresented(|| format!("the graph of objects, `{OBJECTS}`"));
                 continue;
             }
             self.builder.tensor(name, &entry.shape, Layout::Dense)?;
@@ -240,7 +240,7 @@ impl<'a> Joined<'a> {
         }
         let lost = parts.keys().filter(|key| !used.contains(**key)).count();
         if lost > 0 {
-            self.builder.unkept(|| format!("{lost} slices that belong to no variable"));
+            self.builder.unrepresented(|| format!("{lost} slices that belong to no variable"));
         }
         self.builder.finish()
     }

@@ -4,5 +4,5 @@ use holdall_core::window::{Stop, Window};
 use holdall_core::wire::sstable;
 
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
-    sstable::is_one(window)
+    sstable::is_sstable(window)
 }

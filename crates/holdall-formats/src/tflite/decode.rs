@@ -2,7 +2,7 @@
 
 use super::{BUFFER, DIMS, ELEMENT_TYPE, FORMAT, SPARSE, TOO_MUCH, VERSION, element};
 use holdall_collections::{HashMap, HashSet};
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::builder::{SIZE, TOO_MANY_TENSORS};
 use holdall_core::model::{
@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 /// The maximum length of a string in the metadata that becomes an attribute.
-const MOST_TEXT: usize = 4096;
+const MAX_TEXT: usize = 4096;
 
 /// Decodes the index of the file in `window`.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
@@ -218,7 +218,7 @@ impl Model<'_> {
             self.take(range.clone())?;
             let bytes = self.reader.bytes(range)?;
             let text = std::str::from_utf8(&bytes).ok().map(|text| text.trim_end_matches('\0'));
-            let is_text = |text: &&str| text.len() <= MOST_TEXT && !text.contains('\0');
+            let is_text = |text: &&str| text.len() <= MAX_TEXT && !text.contains('\0');
             Ok(match text.filter(is_text) {
                 Some(text) => (name, Value::Text(text.to_owned())),
                 None => (name, Value::Bytes(bytes.to_vec())),
@@ -303,7 +303,7 @@ fn add(
         }
         let kind = type_name(tensor.element);
         let found = element(tensor.element).ok_or_else(|| {
-            ELEMENT_TYPE.broken(format!("unsupported element type `{}`", kind.shown()))
+            ELEMENT_TYPE.broken(format!("unsupported element type `{}`", kind.escaped()))
         })?;
         let bits = element_count(&dims).and_then(|count| count.checked_mul(found.2));
         let (len, has) = (bits.map(|bits| bits.div_ceil(8)), range.end.saturating_sub(range.start));

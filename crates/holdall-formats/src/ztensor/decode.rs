@@ -31,6 +31,6 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let is_v0 = generation == Generation::V0;
     let Ok(Some(plain)) = respell(&bytes, is_v0, limits) else { return Err(e.into()) };
     let mut builder = builder();
-    plain.passed_over.into_iter().for_each(|words| builder.unkept(|| words));
+    plain.unrepresented.into_iter().for_each(|words| builder.unrepresented(|| words));
     Ok(read(Reader::from_copy(&plain.bytes, manifest, limits), builder)?)
 }

@@ -5,13 +5,13 @@ use super::fit::{self, Version};
 use super::footer::{MAGIC_0, MAGIC_1, WORD};
 use super::manifest::{Manifest, ManifestComponent};
 use super::rules::*;
-use super::v1::indexes;
+use super::v1::is_index_role;
 use super::{FORMAT, rules};
 use crate::declared::DeclaredComponents;
 use bytes::Bytes;
 use holdall_collections::DebugUnwrap;
 use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec, UNKNOWN_VERSION};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Algorithm, Attributes, Encoding};
 
@@ -43,7 +43,7 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
         };
         let versions = FORMAT.versions.join(", ");
         return Err(UNKNOWN_VERSION
-            .broken(format!("zTensor version `{}` cannot be written", name.shown()))
+            .broken(format!("zTensor version `{}` cannot be written", name.escaped()))
             .with_hint(format!("versions that can be written: {versions}{other}")));
     };
     let align = options.align_within(ALIGNMENT..=MAX_ALIGN, &ALIGN)?.unwrap_or(ALIGNMENT);
@@ -126,15 +126,20 @@ impl Encode for Encoder {
         }
     }
 
-    fn states(&self, tensor: &TensorSpec, component: usize) -> bool {
+    fn stores_in_header(&self, tensor: &TensorSpec, component: usize) -> bool {
         self.version == Version::V0_1
             && tensor
                 .components
                 .get(component)
-                .is_some_and(|c| indexes(&tensor.layout, c.role.as_str()))
+                .is_some_and(|c| is_index_role(&tensor.layout, c.role.as_str()))
     }
 
-    fn state(&mut self, tensor: &TensorSpec, component: usize, bytes: &[u8]) -> Result<()> {
+    fn add_header_values(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        bytes: &[u8],
+    ) -> Result<()> {
         self.check_turn(tensor, component)?;
         let expected = tensor.components.get(component).map_or(0, |c| c.decoded_len);
         if u64::try_from(bytes.len()) != Ok(expected) {

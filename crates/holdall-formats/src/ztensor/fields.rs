@@ -3,7 +3,7 @@
 
 use super::rules::*;
 use holdall_collections::DebugUnwrap;
-use holdall_core::error::{Error, Result, Rule, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result, Rule};
 use holdall_core::model::{DType, Digest, Encoding, IndexBuilder};
 use holdall_core::wire::cbor::{DUPLICATE_KEY, Items, Reader, has_duplicates};
 
@@ -52,10 +52,10 @@ impl<'a> Keys<'a> {
     }
 
     /// Reports the unknown fields to `builder`. `location` returns a name for the map.
-    pub(super) fn tell(&self, location: impl Fn() -> String, builder: &mut IndexBuilder) {
+    pub(super) fn report_unknown(&self, location: impl Fn() -> String, builder: &mut IndexBuilder) {
         // The program that wrote a file is not a part of its contents.
         for key in self.unknown.iter().filter(|key| **key != b"generator") {
-            builder.unkept(|| format!("the field `{}` of {}", shown(key), location()));
+            builder.unrepresented(|| format!("the field `{}` of {}", escaped(key), location()));
         }
     }
 
@@ -70,7 +70,7 @@ impl<'a> Keys<'a> {
 }
 
 fn twice(key: &[u8]) -> holdall_core::error::Error {
-    DUPLICATE_KEY.broken(format!("duplicate field `{}`", shown(key)))
+    DUPLICATE_KEY.broken(format!("duplicate field `{}`", escaped(key)))
 }
 
 /// Allocates space for the tensors of a manifest that states their number. In a valid file, a tensor takes at least
@@ -104,7 +104,7 @@ pub(super) fn is_fault(e: &Error) -> bool {
 
 /// Returns the value, or `None` if the error is a [fault](is_fault) of the tensor. The first fault is stored in
 /// `fault`.
-pub(super) fn judge<T>(fault: &mut Option<Error>, read: Result<T>) -> Result<Option<T>> {
+pub(super) fn record_fault<T>(fault: &mut Option<Error>, read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(value) => Ok(Some(value)),
         Err(e) if is_fault(&e) => {
@@ -179,12 +179,12 @@ pub(super) fn encoding(reader: &mut Reader<'_>) -> Result<Encoding> {
 /// Returns the error for an unknown name.
 #[cold]
 pub(super) fn unknown(rule: &'static Rule, what: &str, name: &[u8]) -> holdall_core::error::Error {
-    rule.broken(format!("unknown {what} `{}`", shown(name)))
+    rule.broken(format!("unknown {what} `{}`", escaped(name)))
 }
 
 /// Returns a text of the file in a form for messages.
-pub(super) fn shown(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).shown().to_string()
+pub(super) fn escaped(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).escaped().to_string()
 }
 
 /// Parses a digest.

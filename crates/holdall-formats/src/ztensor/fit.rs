@@ -2,10 +2,10 @@
 
 use super::rules::*;
 use super::v0::{self, FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD};
-use super::v1::{indexes, layout_of};
+use super::v1::{is_index_role, layout_of};
 use holdall_collections::DebugUnwrap;
 use holdall_core::encode::{ComponentSpec, TensorSpec};
-use holdall_core::error::{Remedy, Result, Shown as _};
+use holdall_core::error::{Escape as _, Remedy, Result};
 use holdall_core::layout::sparse::packed_count;
 use holdall_core::limits::Limits;
 use holdall_core::model::{Attributes, DType, Layout, Role, Value, element_count, stored_size};
@@ -62,7 +62,7 @@ pub(super) fn check_attributes(version: Version, attributes: &Attributes) -> Res
     {
         let message = format!(
             "zTensor 1.1 stores only attributes that are text, and `{}` is not",
-            key.shown()
+            key.escaped()
         );
         return Err(FILE_ATTRIBUTES.broken(message));
     }
@@ -111,7 +111,7 @@ fn check_layout(version: Version, tensor: &TensorSpec) -> Result<()> {
         return Ok(());
     }
     let version = version.as_str();
-    let name = layout.as_str().shown();
+    let name = layout.as_str().escaped();
     let e = LAYOUT.broken(format!("zTensor {version} has no layout `{name}`"));
     Err(match layout {
         // Tensors with an unknown layout cannot be made dense either.
@@ -137,7 +137,7 @@ fn check_tensor_attributes(version: Version, tensor: &TensorSpec) -> Result<()> 
                 return Err(TENSOR_ATTRIBUTES.broken(format!(
                     "zTensor {} cannot store attributes of tensors, such as `{}`{others}",
                     version.as_str(),
-                    key.shown()
+                    key.escaped()
                 )));
             }
         }
@@ -175,11 +175,11 @@ fn check_component(version: Version, tensor: &TensorSpec, c: &ComponentSpec) -> 
     if let Some(t) = &c.logical_type
         && version != Version::V1_2
     {
-        let name = t.as_str().shown();
+        let name = t.as_str().escaped();
         let version = version.as_str();
         return Err(LOGICAL_TYPE.broken(format!("zTensor {version} has no logical type `{name}`")));
     }
-    if indexes(&tensor.layout, c.role.as_str()) && c.dtype != DType::U64 {
+    if is_index_role(&tensor.layout, c.role.as_str()) && c.dtype != DType::U64 {
         return Err(WIDE_INDICES.broken(format!("indices are written as u64, not {}", c.dtype)));
     }
     let (shape, dtype, len) = (&tensor.shape, c.dtype, c.decoded_len);
@@ -215,7 +215,7 @@ fn check_component(version: Version, tensor: &TensorSpec, c: &ComponentSpec) -> 
 /// Returns [`LAYOUT`] or [`COMPONENTS`] if not.
 fn one_stored(tensor: &TensorSpec) -> Result<()> {
     let TensorSpec { layout, components, .. } = tensor;
-    let stored = components.iter().filter(|c| !indexes(layout, c.role.as_str())).count();
+    let stored = components.iter().filter(|c| !is_index_role(layout, c.role.as_str())).count();
     if stored > 1 {
         let message = format!("zTensor 0.1 stores one component of a tensor, found {stored}");
         return Err(LAYOUT.broken(message).with_remedy(Remedy::LeaveOut));
@@ -244,7 +244,7 @@ fn one_stored(tensor: &TensorSpec) -> Result<()> {
 
 /// Returns the number of indices that the manifest of a 0.1 file has for this tensor.
 pub(super) fn stated(tensor: &TensorSpec) -> u64 {
-    let is_index = |c: &&ComponentSpec| indexes(&tensor.layout, c.role.as_str());
+    let is_index = |c: &&ComponentSpec| is_index_role(&tensor.layout, c.role.as_str());
     let lens = tensor.components.iter().filter(is_index).map(|c| c.decoded_len);
     lens.fold(0u64, u64::saturating_add).checked_div(DType::U64.width()).debug_unwrap()
 }
@@ -271,7 +271,7 @@ pub(super) fn check_stated(count: u64) -> Result<()> {
 /// # Errors
 /// Returns [`ONE_DTYPE`] if components have several.
 pub(super) fn one_dtype(tensor: &TensorSpec) -> Result<DType> {
-    let own = |c: &&ComponentSpec| !indexes(&tensor.layout, c.role.as_str());
+    let own = |c: &&ComponentSpec| !is_index_role(&tensor.layout, c.role.as_str());
     let mut dtypes = tensor.components.iter().filter(own).map(|c| c.dtype);
     let first = dtypes.next().ok_or_else(|| ONE_DTYPE.broken("no component has a dtype"))?;
     match dtypes.find(|&dtype| dtype != first) {

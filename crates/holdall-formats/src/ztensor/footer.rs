@@ -81,7 +81,7 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<Footer, Stop> {
     Ok(Footer { generation, manifest: start..end })
 }
 
-/// Returns the places where a file may have ended: after the length of a manifest, and after a magic number that
+/// Returns the offsets where a file may have ended: after the length of a manifest, and after a magic number that
 /// follows such a length.
 pub(super) fn old_ends(bytes: &[u8]) -> Vec<OldEnd> {
     let mut out = Vec::new();
@@ -97,9 +97,9 @@ pub(super) fn old_ends(bytes: &[u8]) -> Vec<OldEnd> {
         let rest = bytes.get(at..).debug_unwrap();
         if rest.starts_with(MAGIC_1) {
             let (at, back) = (at.saturating_add(8), len.saturating_add(16));
-            out.push(OldEnd { at, back, begins: begins_manifest });
+            out.push(OldEnd { offset: at, back, begins: begins_manifest });
         }
-        out.push(OldEnd { at, back: len.saturating_add(8), begins: begins_manifest });
+        out.push(OldEnd { offset: at, back: len.saturating_add(8), begins: begins_manifest });
     }
     out
 }

@@ -8,8 +8,8 @@ use holdall_core::wire::cbor::Reader;
 
 /// The numbers of bytes at the end that are searched: first few, which are usually enough.
 const SEARCHED: [u64; 2] = [1 << 20, 64 << 20];
-/// The maximum number of places that are tried.
-const MOST_TRIED: usize = 256;
+/// The maximum number of offsets that are tried.
+const MAX_TRIED: usize = 256;
 /// Encoded keys with which the root of a manifest of 1.x may begin.
 const KEYS_OF_ROOT: [&[u8]; 4] =
     [b"\x67version", b"\x67objects", b"\x67tensors", b"\x6aattributes"];
@@ -44,7 +44,7 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<Option<Footer>, S
         // The outermost map begins first.
         let offsets = (0..bytes.len())
             .filter_map(|at| Some((at, bytes.get(at..).filter(|rest| may_begin(rest, is_v0))?)));
-        for (at, rest) in offsets.take(MOST_TRIED) {
+        for (at, rest) in offsets.take(MAX_TRIED) {
             let start = base.saturating_add(at as u64);
             let reader = Reader::new(rest, start, limits);
             let Ok(Some((generation, end))) = read(reader, is_v0) else { continue };

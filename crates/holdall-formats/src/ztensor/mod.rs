@@ -31,7 +31,7 @@
 //!
 //! Reads all four generations. Version 2 is a separate format; other magic numbers are refused
 //! (`ztensor/unsupported-container`). A higher minor version is read with a warning. Unknown fields are ignored,
-//! whatever CBOR they contain (`Index::unkept` lists them). Tensors with unknown layouts and logical types are kept.
+//! whatever CBOR they contain (`Index::unrepresented` lists them). Tensors with unknown layouts and logical types are kept.
 //!
 //! # Deviations
 //! - 1.0 section 6 requires the manifest to be shorter than the file less 16 bytes, which would refuse the reference

@@ -6,7 +6,7 @@
 //! readers to ignore them.
 
 use holdall_collections::DebugUnwrap;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::Value;
 use holdall_core::wire::cbor::{KEY, Kind, Reader, Writer};
@@ -14,14 +14,14 @@ use holdall_core::wire::cbor::{KEY, Kind, Reader, Writer};
 /// The tag for self-described CBOR (RFC 8949, section 3.4.6).
 const SELF_DESCRIBED: u64 = 55799;
 /// The maximum number of ignored items that are reported.
-const MOST_PASSED: usize = 64;
+const MAX_UNREPRESENTED: usize = 64;
 
 /// A manifest in the plain form.
 #[derive(Debug)]
 pub(super) struct Respelled {
     pub(super) bytes: Vec<u8>,
     /// Descriptions of the items that the plain form leaves out.
-    pub(super) passed_over: Vec<String>,
+    pub(super) unrepresented: Vec<String>,
 }
 
 /// Returns the manifest in the plain form, or `None` if it is in this form already.
@@ -31,15 +31,15 @@ pub(super) struct Respelled {
 /// that are not CBOR.
 pub(super) fn respell(bytes: &[u8], is_v0: bool, limits: &Limits) -> Result<Option<Respelled>> {
     let root = if is_v0 { ManifestPosition::Entries } else { ManifestPosition::Root };
-    let mut copy = Copy { out: Writer::new(), passed_over: Vec::new() };
+    let mut copy = Copy { out: Writer::new(), unrepresented: Vec::new() };
     let mut reader = Reader::new(bytes, 0, limits);
     copy.item(&mut reader, root, "the manifest")?;
     // Bytes after the item are left for the decoder to refuse.
     let end = usize::try_from(reader.offset()).unwrap_or(usize::MAX);
     copy.out.raw(bytes.get(end..).debug_unwrap());
-    let Copy { out, passed_over } = copy;
+    let Copy { out, unrepresented } = copy;
     let out = out.into_bytes();
-    Ok((out != bytes).then_some(Respelled { bytes: out, passed_over }))
+    Ok((out != bytes).then_some(Respelled { bytes: out, unrepresented }))
 }
 
 /// A position in the structure of a manifest.
@@ -98,7 +98,7 @@ impl ManifestPosition {
 
 struct Copy {
     out: Writer,
-    passed_over: Vec<String>,
+    unrepresented: Vec<String>,
 }
 
 impl Copy {
@@ -177,9 +177,9 @@ impl Copy {
             let key = reader.any_text("a key")?;
             self.out.text(&key);
             let name = match position {
-                ManifestPosition::Tensors => format!("tensor `{}`", key.shown()),
-                ManifestPosition::Components => format!("component `{}` of {name}", key.shown()),
-                _ => format!("`{}` of {name}", key.shown()),
+                ManifestPosition::Tensors => format!("tensor `{}`", key.escaped()),
+                ManifestPosition::Components => format!("component `{}` of {name}", key.escaped()),
+                _ => format!("`{}` of {name}", key.escaped()),
             };
             self.item(reader, position.field(&key), &name)?;
             count = count.saturating_add(1);
@@ -198,7 +198,7 @@ impl Copy {
         name: &str,
     ) -> Result<()> {
         let start = reader.offset();
-        let key = shown(&reader.value()?);
+        let key = key_text(&reader.value()?);
         if matches!(position, ManifestPosition::Tensors | ManifestPosition::Components) {
             let message = format!("a name in {name} is {key}, not text");
             return Err(KEY.broken(message).at(reader.since(start)));
@@ -221,22 +221,22 @@ impl Copy {
     }
 
     fn pass_over(&mut self, what: impl FnOnce() -> String) {
-        if self.passed_over.len() < MOST_PASSED {
-            self.passed_over.push(what());
+        if self.unrepresented.len() < MAX_UNREPRESENTED {
+            self.unrepresented.push(what());
         }
     }
 }
 
 /// Returns a key that is not text, in a form for messages.
-fn shown(key: &Value) -> String {
+fn key_text(key: &Value) -> String {
     match key {
         Value::Integer(n) => n.to_string(),
         Value::Float(x) => x.to_string(),
         Value::Bool(is) => is.to_string(),
         Value::Null => "null".into(),
         Value::Undefined => "undefined".into(),
-        Value::Bytes(bytes) => format!("b`{}`", bytes.escape_ascii().to_string().shown()),
-        Value::Text(text) => format!("`{}`", text.shown()),
+        Value::Bytes(bytes) => format!("b`{}`", bytes.escape_ascii().to_string().escaped()),
+        Value::Text(text) => format!("`{}`", text.escaped()),
         Value::Array(_) => "that is an array".into(),
         Value::Map(_) => "that is a map".into(),
         Value::Tag(tag, _) => format!("with tag {tag}"),

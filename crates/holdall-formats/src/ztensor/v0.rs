@@ -93,7 +93,7 @@ impl<'a> Entry<'a> {
                 }
                 key @ b"dtype" => {
                     self.keys.known(3, key)?;
-                    self.dtype = fields::judge(&mut self.fault, fields::long_dtype(reader))?;
+                    self.dtype = fields::record_fault(&mut self.fault, fields::long_dtype(reader))?;
                 }
                 key @ b"shape" => {
                     self.keys.known(4, key)?;
@@ -101,7 +101,8 @@ impl<'a> Entry<'a> {
                 }
                 key @ b"encoding" => {
                     self.keys.known(5, key)?;
-                    self.encoding = fields::judge(&mut self.fault, fields::encoding(reader))?;
+                    self.encoding =
+                        fields::record_fault(&mut self.fault, fields::encoding(reader))?;
                 }
                 key @ b"layout" => {
                     self.keys.known(6, key)?;
@@ -113,7 +114,8 @@ impl<'a> Entry<'a> {
                     self.keys.known(7, key)?;
                     if !reader.null() {
                         let read = byte_order(reader);
-                        self.byte_order = fields::judge(&mut self.fault, read)?.unwrap_or_default();
+                        self.byte_order =
+                            fields::record_fault(&mut self.fault, read)?.unwrap_or_default();
                     }
                 }
                 key @ b"checksum" => {

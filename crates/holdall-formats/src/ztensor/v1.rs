@@ -17,7 +17,7 @@ use std::ops::Range;
 const NEWEST_MINOR: u64 = 2;
 
 /// The maximum number of unknown fields of a tensor that are reported.
-const MOST_UNKEPT: usize = 8;
+const MAX_UNREPRESENTED: usize = 8;
 
 /// Decodes a manifest of `generation` 1.x that begins at the position of `reader`.
 pub(super) fn decode(
@@ -67,7 +67,7 @@ pub(super) fn decode(
     reader.end()?;
     let has_table = keys.has(2);
     keys.finish()?;
-    keys.tell(|| "the manifest".into(), &mut builder);
+    keys.report_unknown(|| "the manifest".into(), &mut builder);
 
     if !has_table && has_other_table {
         return Err(wrong_table(generation));
@@ -86,10 +86,10 @@ fn wrong_table(generation: Generation) -> Error {
     match generation {
         Generation::V1Objects => CONTAINER
             .broken("the file ends in a magic number, as from 1.1 on, but lists `tensors`, as 1.0 does")
-            .with_hint("a 1.0 file with 8 bytes too many at its end: cut them off"),
+            .with_hint("this is a 1.0 file with 8 extra bytes at its end: truncate it by 8 bytes"),
         _ => CONTAINER
             .broken("the manifest lists `objects`, as from 1.1 on, but the magic number at the end is missing")
-            .with_hint("the file was cut short by 8 bytes: fetch or write it again"),
+            .with_hint("the file was truncated by 8 bytes: fetch or write it again"),
     }
 }
 
@@ -97,7 +97,7 @@ fn wrong_table(generation: Generation) -> Error {
 fn check_version(version: &str, generation: Generation, builder: &mut IndexBuilder) -> Result<u64> {
     let mut parts = version.split('.');
     let mut number = || parts.next().and_then(|part| part.parse::<u64>().ok());
-    let shown = fields::shown(version.as_bytes());
+    let shown = fields::escaped(version.as_bytes());
     let (Some(major), Some(minor)) = (number(), number()) else {
         return Err(VERSION_SYNTAX.broken(format!("version `{shown}`")));
     };
@@ -108,7 +108,7 @@ fn check_version(version: &str, generation: Generation, builder: &mut IndexBuild
     if minor > NEWEST_MINOR || (minor == 0) != (generation == Generation::V1Tensors) {
         // Additions of the version are unknown, or the versions contradict each other, so the file cannot be written
         // again.
-        builder.unkept(|| format!("the version {shown}, which may have unknown fields"));
+        builder.unrepresented(|| format!("the version {shown}, which may have unknown fields"));
     }
     if minor > NEWEST_MINOR {
         builder.warn(warnings::VERSION, None, None, || {
@@ -138,7 +138,7 @@ struct Decoder<'a> {
     /// The first error that concerns only the tensor that is being read.
     fault: Option<Error>,
     /// The unknown fields of this tensor's components, with the roles of the components.
-    unkept: Vec<(String, String)>,
+    unrepresented: Vec<(String, String)>,
 }
 
 /// A component in the manifest. It is checked later, because the layout may follow it.
@@ -165,7 +165,7 @@ impl<'a> Decoder<'a> {
             shape: Vec::new(),
             drafts: Vec::new(),
             fault: None,
-            unkept: Vec::new(),
+            unrepresented: Vec::new(),
         }
     }
 
@@ -200,7 +200,7 @@ impl<'a> Decoder<'a> {
         self.object_keys.clear();
         self.drafts.clear();
         self.fault = None;
-        self.unkept.clear();
+        self.unrepresented.clear();
         let (mut layout, mut dtype) = (None, None);
         let (mut has_shape, mut has_components) = (false, false);
         let mut attributes = Attributes::new();
@@ -229,17 +229,19 @@ impl<'a> Decoder<'a> {
                 }
                 key @ b"dtype" if !with_attributes => {
                     self.object_keys.known(4, key)?;
-                    dtype = fields::judge(&mut self.fault, fields::long_dtype(reader))?;
+                    dtype = fields::record_fault(&mut self.fault, fields::long_dtype(reader))?;
                 }
                 key => self.object_keys.unknown(key, reader)?,
             }
         }
         self.object_keys.finish()?;
-        self.object_keys.tell(|| format!("tensor `{}`", fields::shown(name.as_bytes())), builder);
-        for (key, role) in self.unkept.drain(..) {
-            let name = fields::shown(name.as_bytes());
-            builder
-                .unkept(|| format!("the field `{key}` of component `{role}` of tensor `{name}`"));
+        self.object_keys
+            .report_unknown(|| format!("tensor `{}`", fields::escaped(name.as_bytes())), builder);
+        for (key, role) in self.unrepresented.drain(..) {
+            let name = fields::escaped(name.as_bytes());
+            builder.unrepresented(|| {
+                format!("the field `{key}` of component `{role}` of tensor `{name}`")
+            });
         }
 
         let fault = &mut self.fault;
@@ -329,7 +331,7 @@ impl<'a> Decoder<'a> {
                     keys.known(0, key)?;
                     let read = fields::short_dtype(reader).map_err(here);
                     // If the dtype is unknown, the tensor has a fault, so any dtype will do.
-                    draft.dtype = Some(fields::judge(fault, read)?.unwrap_or(DType::U8));
+                    draft.dtype = Some(fields::record_fault(fault, read)?.unwrap_or(DType::U8));
                 }
                 key @ b"offset" => {
                     keys.known(1, key)?;
@@ -343,7 +345,7 @@ impl<'a> Decoder<'a> {
                     keys.known(3, key)?;
                     if !reader.null() {
                         let read = fields::encoding(reader).map_err(here);
-                        draft.encoding = fields::judge(fault, read)?.unwrap_or_default();
+                        draft.encoding = fields::record_fault(fault, read)?.unwrap_or_default();
                     }
                 }
                 key @ b"digest" => {
@@ -368,10 +370,11 @@ impl<'a> Decoder<'a> {
             }
         }
         keys.finish()?;
-        if self.unkept.len() < MOST_UNKEPT {
-            let own =
-                keys.all_unknown().map(|key| (fields::shown(key), fields::shown(role.as_bytes())));
-            self.unkept.extend(own);
+        if self.unrepresented.len() < MAX_UNREPRESENTED {
+            let own = keys
+                .all_unknown()
+                .map(|key| (fields::escaped(key), fields::escaped(role.as_bytes())));
+            self.unrepresented.extend(own);
         }
         if typed {
             need(fault, draft.dtype, "dtype", Some(role))?;
@@ -385,7 +388,7 @@ impl<'a> Decoder<'a> {
     fn spread_dtype(&mut self, dtype: DType, layout: &Layout) {
         for draft in &mut self.drafts {
             draft.dtype = Some(match draft.role {
-                role if indexes(layout, role) => DType::U64,
+                role if is_index_role(layout, role) => DType::U64,
                 _ => dtype,
             });
         }
@@ -403,7 +406,7 @@ fn need<T>(
         return Ok(value);
     }
     let missing = required(None, field);
-    fields::judge(
+    fields::record_fault(
         fault,
         match role {
             Some(role) => missing.map_err(|e| e.in_component(role)),
@@ -413,7 +416,7 @@ fn need<T>(
 }
 
 /// Returns `true` if a component with this role contains indices in this layout.
-pub(super) fn indexes(layout: &Layout, role: &str) -> bool {
+pub(super) fn is_index_role(layout: &Layout, role: &str) -> bool {
     match layout {
         Layout::SparseCsr => matches!(role, "indices" | "indptr"),
         Layout::SparseCoo => role == "coords",

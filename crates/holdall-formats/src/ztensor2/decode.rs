@@ -3,13 +3,13 @@
 use super::{
     BLOB, BLOCK_BYTES, BLOCK_ELEMENTS, CONTAINER, DATA_SHARD, DECODED_LENGTH, DIGEST, DTYPE,
     ENCODING, FIELD, FOOTER, LAYOUT, MAGIC, MANIFEST_BOUNDS, MANIFEST_DIGEST, MANIFEST_LEN,
-    MOST_MANIFEST, NAME, ODD_F4, PAGE, SEEKABLE, SHARD, SHARD_NAME, VERSION, deterministic, groups,
+    MAX_MANIFEST, NAME, ODD_F4, PAGE, SEEKABLE, SHARD, SHARD_NAME, VERSION, deterministic, groups,
     is_name, is_odd, layout_of, xxh3,
 };
 use bytes::Bytes;
 use holdall_collections::HashMap;
 use holdall_collections::sort;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
     Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder, Layout,
@@ -149,7 +149,7 @@ fn find(window: &Window, limits: &Limits) -> Result<Manifest, Stop> {
         );
         return Err(MANIFEST_BOUNDS.broken(message).at(range).into());
     };
-    let most = limits.manifest_len.min(MOST_MANIFEST);
+    let most = limits.manifest_len.min(MAX_MANIFEST);
     if size > most {
         let message = format!("the manifest has {size} bytes, at most {most} are allowed");
         return Err(MANIFEST_LEN.broken(message).at(range).into());
@@ -221,7 +221,7 @@ impl<'a> Decoder<'a> {
         {
             let message = format!(
                 "a part is in the shard `{}`, which the manifest does not list",
-                name.shown()
+                name.escaped()
             );
             return Err(SHARD_NAME.broken(message).at(at.clone()));
         }
@@ -238,7 +238,7 @@ impl<'a> Decoder<'a> {
     /// Records an unknown field.
     fn unknown(&mut self, owner: &str, key: &[u8]) -> Result<()> {
         let key = String::from_utf8_lossy(key);
-        self.builder.unkept(|| format!("the field `{}` of {owner}", key.shown()));
+        self.builder.unrepresented(|| format!("the field `{}` of {owner}", key.escaped()));
         self.reader.skip()
     }
 
@@ -252,7 +252,7 @@ impl<'a> Decoder<'a> {
 
     fn named(&self, name: &'a str, start: u64) -> Result<&'a str> {
         if !is_name(name) {
-            let message = format!("a name of {} bytes: `{}`", name.len(), name.shown());
+            let message = format!("a name of {} bytes: `{}`", name.len(), name.escaped());
             return Err(NAME.broken(message).at(self.reader.since(start)));
         }
         Ok(name)
@@ -262,7 +262,7 @@ impl<'a> Decoder<'a> {
         let start = self.reader.offset();
         let attributes = self.reader.attributes("`attributes`")?;
         if let Some((key, _)) = attributes.iter().find(|(key, _)| !is_name(key)) {
-            let message = format!("an attribute's key of {} bytes: `{}`", key.len(), key.shown());
+            let message = format!("an attribute's key of {} bytes: `{}`", key.len(), key.escaped());
             return Err(NAME.broken(message).at(self.reader.since(start)));
         }
         Ok(attributes.stated())
@@ -275,7 +275,7 @@ impl<'a> Decoder<'a> {
             let name = self.name("`shards`")?;
             let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
             if name.len() > 64 || name.starts_with('.') || !name.chars().all(is_plain) {
-                let message = format!("`{}` is not a valid name of a shard", name.shown());
+                let message = format!("`{}` is not a valid name of a shard", name.escaped());
                 return Err(SHARD_NAME.broken(message).at(self.reader.since(start)));
             }
             let (mut size, mut digest) = (None, None);
@@ -461,7 +461,7 @@ impl<'a> Decoder<'a> {
                 None => Encoding::Raw,
                 Some(SEEKABLE) => Encoding::ZSTD,
                 Some(other) => {
-                    return Err(ENCODING.broken(format!("the encoding `{}`", other.shown())));
+                    return Err(ENCODING.broken(format!("the encoding `{}`", other.escaped())));
                 }
             };
             let digest = part.digest.map(read_digest).transpose()?;
@@ -504,14 +504,14 @@ impl<'a> Decoder<'a> {
         let Some((source, (_, found))) = files.find(|(_, (file, _))| file == name) else {
             return Err(SHARD.broken(format!(
                 "its bytes are in the shard `{}`, which is not available",
-                name.shown()
+                name.escaped()
             )));
         };
         let listed = self.shards.get(name).map(|(size, _)| *size).unwrap_or_default();
         if *found != listed {
             let message = format!(
                 "the shard `{}` has {found} bytes, but the manifest gives {listed}",
-                name.shown()
+                name.escaped()
             );
             return Err(SHARD.broken(message));
         }
@@ -526,7 +526,7 @@ fn check_layout(layout: &Layout, text: &str, attributes: &mut Attributes) -> Res
         let found = attributes.remove(key);
         if found != Some(Value::Integer(wanted.into())) {
             let found = found.map_or("nothing".to_owned(), |value| value.to_json());
-            let message = format!("`{key}` of `{}` is {found}, expected {wanted}", text.shown());
+            let message = format!("`{key}` of `{}` is {found}, expected {wanted}", text.escaped());
             return Err(LAYOUT.broken(message));
         }
     }
@@ -537,7 +537,7 @@ fn element(part: &StatedComponent<'_>) -> Result<(DType, Option<LogicalType>)> {
     let name = part.dtype.unwrap_or_default();
     let dtype = DType::from_name(name).filter(|dtype| *dtype != DType::Bool);
     let Some(dtype) = dtype else {
-        return Err(DTYPE.broken(format!("the dtype `{}`", name.shown())));
+        return Err(DTYPE.broken(format!("the dtype `{}`", name.escaped())));
     };
     match part.logical {
         None => Ok((dtype, None)),
@@ -550,7 +550,7 @@ fn element(part: &StatedComponent<'_>) -> Result<(DType, Option<LogicalType>)> {
                 // Kept as an unknown logical type.
                 None => Ok((dtype, Some(logical))),
                 _ => Err(DTYPE
-                    .broken(format!("the type `{}` cannot be stored as {dtype}", text.shown()))),
+                    .broken(format!("the type `{}` cannot be stored as {dtype}", text.escaped()))),
             }
         }
     }
@@ -567,5 +567,5 @@ fn read_digest(text: &str) -> Result<Digest> {
         Some(("sha256", digits)) if is_hex(digits, 64) => Digest::from_text(text),
         _ => None,
     };
-    found.ok_or_else(|| DIGEST.broken(format!("the digest `{}`", text.shown())))
+    found.ok_or_else(|| DIGEST.broken(format!("the digest `{}`", text.escaped())))
 }

@@ -1,13 +1,13 @@
 //! Writes zTensor 2: parts in the order in which they are given, each on separate pages, the manifest last.
 
 use super::manifest::Manifest;
-use super::{ALIGN, DECLARED, FOOTER, FORMAT, MAGIC, MANIFEST_LEN, MOST_MANIFEST, PAGE, fit, xxh3};
+use super::{ALIGN, DECLARED, FOOTER, FORMAT, MAGIC, MANIFEST_LEN, MAX_MANIFEST, PAGE, fit, xxh3};
 use crate::declared::DeclaredComponents;
 use bytes::Bytes;
 use holdall_collections::DebugUnwrap;
 use holdall_collections::sort_by;
 use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec, UNKNOWN_VERSION};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Algorithm, Attributes, Encoding};
 
@@ -19,7 +19,7 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     let name = options.stated.as_deref().or(options.version.as_deref());
     if let Some(name) = name.filter(|name| !FORMAT.versions.contains(name)) {
         return Err(UNKNOWN_VERSION
-            .broken(format!("cannot write version `{}` of zTensor 2", name.shown()))
+            .broken(format!("cannot write version `{}` of zTensor 2", name.escaped()))
             .with_hint(format!("versions that can be written: {}", FORMAT.versions.join(", "))));
     }
     let align = options.align_within(PAGE..=MAX_ALIGN, &ALIGN)?.unwrap_or(PAGE);
@@ -120,7 +120,7 @@ impl Encode for Encoder {
 /// Returns [`MANIFEST_LEN`] if the manifest is too long for readers.
 pub(super) fn ending(manifest: &[u8], start: u64) -> Result<Vec<u8>> {
     let len = manifest.len() as u64;
-    let most = Limits::default().manifest_len.min(MOST_MANIFEST);
+    let most = Limits::default().manifest_len.min(MAX_MANIFEST);
     if len > most {
         return Err(MANIFEST_LEN
             .broken(format!("the manifest has {len} bytes, but readers accept at most {most}")));
@@ -138,7 +138,7 @@ pub(super) fn ending(manifest: &[u8], start: u64) -> Result<Vec<u8>> {
 impl Encoder {
     /// Returns the aligned offset of bytes that come after `end`. The manifest and footer must fit after it.
     fn aligned(&self, end: u64) -> Result<u64> {
-        let room = |start: &u64| start.checked_add(MOST_MANIFEST + FOOTER).is_some();
+        let room = |start: &u64| start.checked_add(MAX_MANIFEST + FOOTER).is_some();
         end.max(PAGE).checked_next_multiple_of(self.align).filter(room).ok_or_else(|| {
             DECLARED.broken(format!("nothing can be added to a file of {end} bytes"))
         })

@@ -3,7 +3,7 @@
 use super::{ATTRIBUTE, BLOCK_BYTES, BLOCK_ELEMENTS, COMPONENTS, LOGICAL_TYPE, OTHER_LAYOUT};
 use super::{TENSOR_NAME, groups, is_name, layout_of};
 use holdall_core::encode::{ComponentSpec, TensorSpec};
-use holdall_core::error::{Remedy, Result, Shown as _};
+use holdall_core::error::{Escape as _, Remedy, Result};
 use holdall_core::model::{
     Attributes, DType, Layout, LogicalType, Role, Value, element_count, stored_size,
 };
@@ -53,7 +53,7 @@ fn check_values(attributes: &Attributes, levels: usize) -> Result<()> {
             false => Some(format!("invalid: its name has {} bytes, or contains NUL", key.len())),
         };
         if let Some(why) = why {
-            return Err(ATTRIBUTE.broken(format!("the attribute `{}` is {why}", key.shown())));
+            return Err(ATTRIBUTE.broken(format!("the attribute `{}` is {why}", key.escaped())));
         }
     }
     cbor::check_keys(attributes)
@@ -98,7 +98,7 @@ fn check_layout(layout: &Layout) -> Result<()> {
     if fits {
         return Ok(());
     }
-    let e = OTHER_LAYOUT.broken(format!("zTensor 2 has no layout `{}`", layout.as_str().shown()));
+    let e = OTHER_LAYOUT.broken(format!("zTensor 2 has no layout `{}`", layout.as_str().escaped()));
     Err(match layout {
         // Records and blobs need their schema.
         Layout::Records | Layout::Blob => {
@@ -215,7 +215,7 @@ fn check_type(c: &ComponentSpec) -> Result<()> {
     match &c.logical_type {
         Some(t) if !fits => Err(LOGICAL_TYPE.broken(format!(
             "zTensor 2 has no type `{}` over {}",
-            t.as_str().shown(),
+            t.as_str().escaped(),
             c.dtype
         ))),
         _ => Ok(()),

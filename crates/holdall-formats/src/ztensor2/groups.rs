@@ -6,8 +6,8 @@
 use super::OTHER_LAYOUT;
 use super::manifest::member;
 use holdall_core::encode::TensorSpec;
-use holdall_core::error::{Error, Result, Shown as _};
-use holdall_core::layout::quantized::{OWN, SPELLED, Scheme};
+use holdall_core::error::{Error, Escape as _, Result};
+use holdall_core::layout::quantized::{ORIGINAL_FIELDS, PARAMETER_ATTRIBUTES, Scheme};
 use holdall_core::model::{Attributes, DType, Layout, LogicalType, Role, Value, element_count};
 
 pub(super) const QUANT_GROUP: &str = "zt.quant_group/1";
@@ -71,7 +71,8 @@ pub(super) fn read(
         MX => matches!(*key, "block_size" | "axis" | SCALE_FORM),
         _ => THEIRS.contains(key) && *key != "block_size",
     };
-    if let Some((key, _)) = attributes.iter().find(|(key, _)| OWN.contains(key) && !is_theirs(key))
+    if let Some((key, _)) =
+        attributes.iter().find(|(key, _)| PARAMETER_ATTRIBUTES.contains(key) && !is_theirs(key))
     {
         return Err(format!("an attribute `{key}` has no meaning in this layout"));
     }
@@ -89,12 +90,12 @@ pub(super) fn read(
     let keys = THEIRS.into_iter().filter(|key| attributes.get(key) != usual.get(key));
     let spelled: Vec<_> = keys.map(|key| pair(key, attributes.get(key))).collect();
     if !spelled.is_empty() {
-        out.set(SPELLED, Value::Map(spelled));
+        out.set(ORIGINAL_FIELDS, Value::Map(spelled));
     }
     Ok(out)
 }
 
-/// Returns the attributes in their original spelling: `usual` with the attributes in [`SPELLED`], if they have the same
+/// Returns the attributes in their original spelling: `usual` with the attributes in [`ORIGINAL_FIELDS`], if they have the same
 /// meaning.
 fn spelled(
     layout: &str,
@@ -103,7 +104,7 @@ fn spelled(
     attributes: &Attributes,
     usual: &Attributes,
 ) -> Option<Attributes> {
-    let Some(Value::Map(own)) = attributes.get(SPELLED) else { return None };
+    let Some(Value::Map(own)) = attributes.get(ORIGINAL_FIELDS) else { return None };
     let mut out = usual.clone();
     for key in THEIRS {
         match member(own, key) {
@@ -113,10 +114,11 @@ fn spelled(
         }
     }
     let read = read(layout, shape, parts, &out).ok()?;
-    let meaning =
-        |attributes: &Attributes| attributes.iter().filter(|(key, _)| *key != SPELLED).count();
+    let meaning = |attributes: &Attributes| {
+        attributes.iter().filter(|(key, _)| *key != ORIGINAL_FIELDS).count()
+    };
     let is_said =
-        |(key, value): (&str, &Value)| key == SPELLED || attributes.get(key) == Some(value);
+        |(key, value): (&str, &Value)| key == ORIGINAL_FIELDS || attributes.get(key) == Some(value);
     (meaning(&read) == meaning(attributes) && read.iter().all(is_said)).then_some(out)
 }
 
@@ -321,7 +323,7 @@ pub(super) fn write(tensor: &TensorSpec) -> Result<(&'static str, Attributes)> {
     // Checks that reading returns the same.
     match read(layout, shape, &parts, &out) {
         Ok(_) => Ok((layout, out)),
-        Err(why) => Err(other(&format!("like these: {}", why.shown()))),
+        Err(why) => Err(other(&format!("like these: {}", why.escaped()))),
     }
 }
 
@@ -375,7 +377,7 @@ fn words(
     if is_mx && data.dtype != DType::I8 && scheme.exponent != 0 {
         return Err(other("of floats with an exponent"));
     }
-    let own = |key: &&str| OWN.contains(key) || *key == SCALE_FORM;
+    let own = |key: &&str| PARAMETER_ATTRIBUTES.contains(key) || *key == SCALE_FORM;
     let others = attributes.iter().filter(|(key, _)| !own(key));
     let mut out: Attributes = others.map(|(key, value)| (key.to_owned(), value.clone())).collect();
     let number = |n: u64| Value::Integer(n.into());

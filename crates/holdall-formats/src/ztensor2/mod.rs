@@ -53,7 +53,7 @@ pub use rules::{
     VERSION,
 };
 
-pub use root::{Objects, Root, objects_of};
+pub use root::{Root, ShardObjects, shard_objects};
 
 use super::{ExternalFiles, Format, IndexLocation, Shards, writer};
 use holdall_core::model::block::BlockType;
@@ -88,7 +88,7 @@ const FOOTER: u64 = 40;
 /// The alignment of blobs, in bytes.
 const PAGE: u64 = 4096;
 /// The maximum length of a manifest in the specification.
-const MOST_MANIFEST: u64 = 1 << 30;
+const MAX_MANIFEST: u64 = 1 << 30;
 const SEEKABLE: &str = "zt.zstd-seekable/1";
 const SPARSE_CSR: &str = "zt.sparse_csr/1";
 const SPARSE_COO: &str = "zt.sparse_coo/1";

@@ -21,20 +21,20 @@ pub struct Root {
 }
 
 /// The objects in a shard, as the root's manifest has them.
-pub struct Objects(Vec<(String, Vec<u8>)>);
+pub struct ShardObjects(Vec<(String, Vec<u8>)>);
 
-/// Returns the objects in the file in `window`, as those of the shard `shard`.
+/// Reads the objects of the shard `shard` from the manifest of its file in `window`.
 ///
 /// # Errors
 /// Returns the errors in the manifest.
-pub fn objects_of(window: &Window, limits: &Limits, shard: &str) -> Result<Objects, Stop> {
+pub fn shard_objects(window: &Window, limits: &Limits, shard: &str) -> Result<ShardObjects, Stop> {
     let mut all = Vec::new();
     each_object(window, limits, |name, mut object| {
         set_shard(&mut object, shard);
         all.push((name.to_owned(), deterministic(&object)?));
         Ok(())
     })?;
-    Ok(Objects(all))
+    Ok(ShardObjects(all))
 }
 
 /// Marks every part of an object as contained in a shard.
@@ -108,7 +108,7 @@ impl Root {
     }
 
     /// Adds a shard: its name, its length in bytes, the digest of the whole file, and its objects.
-    pub fn add(&mut self, shard: &str, len: u64, digest: &Digest, objects: Objects) {
+    pub fn add(&mut self, shard: &str, len: u64, digest: &Digest, objects: ShardObjects) {
         self.shards.push((shard.to_owned(), len, digest.to_string()));
         let of_shard = |(name, object)| (name, object, shard.to_owned());
         self.objects.extend(objects.0.into_iter().map(of_shard));

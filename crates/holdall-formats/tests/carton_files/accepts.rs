@@ -133,7 +133,7 @@ pub(crate) fn accepts() -> Vec<(&'static str, Vec<u8>)> {
         ("streamed-zip64", stored(|e| (e.deferred, e.zip64) = (true, true)).bytes()),
         ("dos", stored(|e| (e.system, e.mode) = (0, 0)).bytes()),
     ];
-    // Padded to a multiple of 64 as tools that align do, and once with what is not a field.
+    // Padded to a multiple of 64 as tools that align do, and once with bytes that are not a field.
     let aligned = stored(|e| {
         e.local_extra = [&[0x35, 0xd9, 40, 0][..], &[0; 40]].concat();
         e.extra = vec![0; 3];

@@ -347,7 +347,7 @@ fn manifests(add: Add<'_>) {
     lines.swap(1, 2);
     of("carton.manifest-order.swapped", &lines.join("\n"));
     of("carton.manifest-order.twice", &rows.replace("model/b", "model/a"));
-    of("carton.unlisted.file", rows.rsplit_once("model/b").expect("it is there").0);
+    of("carton.unlisted.file", rows.rsplit_once("model/b").expect("the file exists").0);
     of("carton.unlisted.all", "");
     of("carton.missing-file.row", &format!("{rows}model/c={}\n", "0".repeat(64)));
     of("carton.path.row", &format!("../up={}\n{rows}", "0".repeat(64)));

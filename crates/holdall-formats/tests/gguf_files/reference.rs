@@ -1,5 +1,5 @@
 //! How ggml makes blocks of 256 (`quantize_row_q2_K_ref` to `quantize_row_q6_K_ref` of its `ggml-quants.c`): number by
-//! number, as it does. Told by what a block's numbers become.
+//! number, as it does. Derived from the decoded numbers of a block.
 
 // Several arrays go by one index.
 #![allow(clippy::needless_range_loop)]

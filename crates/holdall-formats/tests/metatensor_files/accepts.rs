@@ -185,7 +185,7 @@ fn tied() -> Vec<u8> {
 /// Tensors, records and blobs of no bytes.
 fn nothing() -> Vec<u8> {
     let schema = object(&[
-        ("blob", &blob_of("json")),
+        ("blob", &blob_with_content("json")),
         ("data", &array(UINT32)),
         ("end", &tensor("F64", "0")),
         ("none", &tensor("F32", "0,9223372036854775808,9223372036854775808")),
@@ -254,7 +254,7 @@ fn restored() -> Vec<u8> {
     let schema = object(&[
         ("a", &tensor("U8", "1")),
         ("a.b", &tensor("U8", "1")),
-        ("s", &blob_of("bytes")),
+        ("s", &blob_with_content("bytes")),
         ("t", &array(UINT8)),
     ]);
     let tensors = format!(
@@ -313,7 +313,7 @@ fn ragged() -> Vec<u8> {
     file(&header(&schema, &tensors), &data)
 }
 
-/// A member that is there in one record and not in the other.
+/// A member that one record has and the other lacks.
 fn optional() -> Vec<u8> {
     let item = record(&[("id", UINT32), ("flag", BOOLEAN)], 1);
     let schema = object(&[("all", &array(&item))]);
@@ -381,7 +381,7 @@ fn any_order() -> Vec<u8> {
 /// A blob of each content.
 fn blobs() -> Vec<(&'static str, Vec<u8>)> {
     let of = |content: &str, all: &[(u64, u64)], heap: &[u8]| {
-        let schema = object(&[("b", &blob_of(content))]);
+        let schema = object(&[("b", &blob_with_content(content))]);
         let tensors = format!(r#"{{"b":{}}}"#, blob(all.len(), heap.len()));
         let mut data = entries(all);
         data.extend_from_slice(heap);

@@ -100,7 +100,7 @@ pub(crate) fn blob(count: usize, heap: usize) -> String {
 }
 
 /// The schema of a blob.
-pub(crate) fn blob_of(content: &str) -> String {
+pub(crate) fn blob_with_content(content: &str) -> String {
     format!(r#"{{"TypeDef:Blob":{{"content":"{content}"}}}}"#)
 }
 

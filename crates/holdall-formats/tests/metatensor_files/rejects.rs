@@ -139,10 +139,10 @@ fn references() -> Vec<Reject> {
         w("metatensor.reference.no-count", &array(number), r#"{"data_offsets":[0,4]}"#, 4),
         w("metatensor.reference.no-heap", &array(&strings), &dataset(1, 16, None), 16),
         w("metatensor.reference.heap", &array(number), &dataset(1, 4, Some(1)), 5),
-        w("metatensor.reference.no-entries", &blob_of("bytes"), r#"{"blob_data":{}}"#, 0),
+        w("metatensor.reference.no-entries", &blob_with_content("bytes"), r#"{"blob_data":{}}"#, 0),
         w(
             "metatensor.reference.no-blob-data",
-            &blob_of("bytes"),
+            &blob_with_content("bytes"),
             r#"{"entries":{"count":0,"data_offsets":[0,0]}}"#,
             0,
         ),
@@ -198,10 +198,15 @@ fn references() -> Vec<Reject> {
         ),
         w("metatensor.dtype.schema", &tensor("I8", "1"), &small, 1),
         w("metatensor.dtype.unknown", ANY, &flat("F128", "1", 0, 16), 16),
-        w("metatensor.dtype.heap", &blob_of("bytes"), &blob(0, 1).replace("U8", "I8"), 1),
+        w("metatensor.dtype.heap", &blob_with_content("bytes"), &blob(0, 1).replace("U8", "I8"), 1),
         w("metatensor.shape.schema", &tensor("U8", "2"), &small, 1),
         w("metatensor.shape.rank", &tensor("U8", "1,1"), &small, 1),
-        w("metatensor.shape.heap", &blob_of("bytes"), &blob(0, 1).replace("[1]", "[1,1]"), 1),
+        w(
+            "metatensor.shape.heap",
+            &blob_with_content("bytes"),
+            &blob(0, 1).replace("[1]", "[1,1]"),
+            1,
+        ),
         case(
             "metatensor.symbol.two",
             &two,
@@ -219,19 +224,24 @@ fn references() -> Vec<Reject> {
         ),
         w(
             "metatensor.size.blob",
-            &blob_of("bytes"),
+            &blob_with_content("bytes"),
             &blob(1, 0).replace(r#""count":1"#, r#""count":2"#),
             16,
         ),
         w(
             "metatensor.size.blob-overflow",
-            &blob_of("bytes"),
+            &blob_with_content("bytes"),
             &blob(0, 0).replace(r#""count":0"#, r#""count":1152921504606846976"#),
             0,
         ),
         w("metatensor.size.none", ANY, &flat("U8", "1", 0, 0), 0),
         w("metatensor.size.zero", ANY, &flat("U8", "0", 0, 1), 1),
-        w("metatensor.size.heap", &blob_of("bytes"), &blob(0, 2).replace("[2]", "[1]"), 2),
+        w(
+            "metatensor.size.heap",
+            &blob_with_content("bytes"),
+            &blob(0, 2).replace("[2]", "[1]"),
+            2,
+        ),
         w("metatensor.count.few", &limits(2, 4), &dataset(1, 4, None), 4),
         w("metatensor.count.many", &limits(0, 1), &dataset(2, 8, None), 8),
         w("metatensor.count.fixed", &limits(3, 3), &dataset(2, 8, None), 8),
@@ -302,7 +312,7 @@ fn ranges() -> Vec<Reject> {
         ),
         aligned(
             "metatensor.align.entries",
-            &blob_of("bytes"),
+            &blob_with_content("bytes"),
             r#"{"entries":{"count":1,"data_offsets":[4,20]},"blob_data":{"dtype":"U8","shape":[0],"data_offsets":[20,20]}}"#,
             20,
         ),
@@ -458,7 +468,7 @@ fn bytes() -> Vec<Reject> {
     };
     let blobs = |name, content: &str, all: &[(u64, u64)], heap: &[u8]| {
         let data = [&entries(all)[..], heap].concat();
-        w(name, &blob_of(content), &blob(all.len(), heap.len()), &data)
+        w(name, &blob_with_content(content), &blob(all.len(), heap.len()), &data)
     };
     let one = |name, schema: &str, data: &[u8]| {
         w(name, &array(schema), &dataset(1, data.len(), None), data)

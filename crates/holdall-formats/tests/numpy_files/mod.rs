@@ -52,7 +52,7 @@ fn find(file: &[u8], name: &str, last: bool) -> usize {
     found.unwrap().0
 }
 
-/// With these bytes in the place of those, once.
+/// With these bytes in the location of those, once.
 fn with(mut file: Vec<u8>, old: &[u8], new: &[u8]) -> Vec<u8> {
     let at = file.windows(old.len()).position(|w| w == old).unwrap();
     file[at..at + old.len()].copy_from_slice(new);

@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// Opens a local file or one at an address.
 ///
 /// # Errors
-/// As [`crate::OpenOptions::open`].
+/// Returns the same errors as [`crate::OpenOptions::open`].
 pub async fn open_with(path: impl Into<PathBuf>, options: &OpenOptions) -> Result<File> {
     let (path, options) = (path.into(), options.clone());
     executor::apart(move || options.open(&path)).await.map(File::from)
@@ -38,7 +38,7 @@ pub async fn open_with(path: impl Into<PathBuf>, options: &OpenOptions) -> Resul
 /// Opens the file that `source` reads. `name` is its name in errors.
 ///
 /// # Errors
-/// As [`crate::OpenOptions::open_source`].
+/// Returns the same errors as [`crate::OpenOptions::open_source`].
 pub async fn open_source(
     source: Arc<dyn ByteSource>,
     name: impl Into<String>,
@@ -95,7 +95,7 @@ impl File {
     /// Returns the tensor called `name`.
     ///
     /// # Errors
-    /// NotFound if there is no such tensor, with the most similar name as a hint.
+    /// Returns a `NotFound` error if there is no such tensor, with the most similar name as a hint.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         Ok(Tensor { inner: self.0.file.tensor(name)?, file: self.clone() })
     }
@@ -103,7 +103,7 @@ impl File {
     /// Loads every tensor: see [`File::load`].
     ///
     /// # Errors
-    /// As [`crate::File::load_all`].
+    /// Returns the same errors as [`crate::File::load_all`].
     pub async fn load_all(&self, options: &LoadOptions) -> Result<Loaded> {
         self.load_tensors(self.index().tensors().collect(), options).await
     }
@@ -112,7 +112,7 @@ impl File {
     /// source's read hints say; decoding uses as many threads as `options` allow.
     ///
     /// # Errors
-    /// As [`crate::File::load`].
+    /// Returns the same errors as [`crate::File::load`].
     pub async fn load<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
@@ -157,7 +157,7 @@ impl File {
     /// that work, and makes reads of asynchronous sources fail.
     ///
     /// # Errors
-    /// Errors of `job`.
+    /// Returns the errors of `job`.
     pub async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Whole, Work) -> Result<T> + Send + 'static,
@@ -210,7 +210,7 @@ impl Tensor {
     /// Returns the decoded bytes of a component: little-endian, elements in row-major order.
     ///
     /// # Errors
-    /// As [`crate::Tensor::bytes`].
+    /// Returns the same errors as [`crate::Tensor::bytes`].
     pub async fn bytes(&self, role: &Role) -> Result<Bytes> {
         let c = self.inner.require(role)?;
         let want = crate::load::wanted(self.position(), c.clone(), self.file.0.file.check());
@@ -222,7 +222,7 @@ impl Tensor {
     /// Returns the decoded bytes `range` of a component, reading and decoding no more than necessary.
     ///
     /// # Errors
-    /// As [`crate::Tensor::bytes_range`].
+    /// Returns the same errors as [`crate::Tensor::bytes_range`].
     pub async fn bytes_range(&self, role: &Role, range: Range<u64>) -> Result<Bytes> {
         let mut all = self.bytes_ranges(role, &[range]).await?;
         Ok(all.pop().debug_unwrap())
@@ -231,7 +231,7 @@ impl Tensor {
     /// Returns the decoded bytes of several ranges of a component, which must ascend without overlap.
     ///
     /// # Errors
-    /// As [`crate::Tensor::bytes_ranges`].
+    /// Returns the same errors as [`crate::Tensor::bytes_ranges`].
     pub async fn bytes_ranges(&self, role: &Role, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let c: Component = self.inner.require(role)?;
         let read = executor::ranges(&self.file, self.position(), &c, ranges);

@@ -21,7 +21,7 @@ pub trait ByteSource: Send + Sync {
     /// Reads the bytes of each range, in the order of `ranges`.
     ///
     /// # Errors
-    /// Io if a range cannot be read completely.
+    /// Returns an `Io` error if a range cannot be read completely.
     fn read<'a>(&'a self, ranges: &'a [Range<u64>]) -> Reading<'a>;
 
     /// Returns `true` if the source has no bytes.

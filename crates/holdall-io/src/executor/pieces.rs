@@ -43,7 +43,7 @@ pub struct Pieces {
 
 /// The way a component is decoded.
 enum Decoding {
-    /// As a stream, from the start.
+    /// A stream that is decoded from the start.
     Stream(Box<ComponentDecoder>),
     /// By frames, many at once.
     Frames(Box<Frames>),
@@ -82,7 +82,7 @@ impl Pieces {
     /// Returns the pieces of a component, checked against the digest of this algorithm if given.
     ///
     /// # Errors
-    /// Io if the table of its frames cannot be read; Limit if it decodes to more bytes than allowed.
+    /// Returns an `Io` error if the table of its frames cannot be read; a `Limit` error if it decodes to more bytes than allowed.
     pub fn new(
         sources: Sources,
         limits: Limits,
@@ -112,7 +112,7 @@ impl Pieces {
         let decoder = ComponentDecoder::new(&component, Digests::from(digest), &limits)
             .map_err(|e| context.add_to(e, &component))?;
         // The stream decoder computes digests of decoded bytes.
-        let way = match table.filter(|_| !digest.is_some_and(Algorithm::is_of_decoded)) {
+        let way = match table.filter(|_| !digest.is_some_and(Algorithm::covers_decoded_bytes)) {
             Some(table) => Decoding::Frames(Box::new(Frames {
                 table: Arc::new(table),
                 done: 0,
@@ -130,7 +130,7 @@ impl Pieces {
     /// are read, with a seek table only the frames that contain them, otherwise everything from the start.
     ///
     /// # Errors
-    /// As [`Pieces::new`].
+    /// Returns the same errors as [`Pieces::new`].
     pub(crate) fn within(
         sources: &Sources,
         limits: &Limits,

@@ -25,7 +25,7 @@ pub fn range(
 ) -> Result<Bytes> {
     check_inside(c, &range)?;
     // Swapping byte order needs whole elements, or whole blocks.
-    let width = c.turned_len();
+    let width = c.swap_unit_len();
     let whole = range.start / width * width..range.end.next_multiple_of(width);
     let mut bytes = match c.encoding {
         encoding if encoding != Encoding::Raw => return compressed(sources, limits, c, range),
@@ -36,7 +36,7 @@ pub fn range(
     };
     if width > 1 {
         let mut swapped = Vec::from(bytes);
-        c.turn(&mut swapped);
+        c.make_little_endian(&mut swapped);
         bytes = swapped.into();
     }
     let from = (range.start - whole.start) as usize;
@@ -112,14 +112,14 @@ pub(crate) fn ranges(
     check_ranges(c, all, limits)?;
     if c.encoding == Encoding::Raw {
         // Swapping byte order needs whole elements, or whole blocks.
-        let width = c.turned_len();
+        let width = c.swap_unit_len();
         let whole = |r: &Range<u64>| r.start / width * width..r.end.next_multiple_of(width);
         let extents: Vec<Extent> = all.iter().map(|r| c.stored.part(whole(r))).collect();
         let mut read = sources.read_all(&extents)?;
         if width > 1 {
             for (bytes, range) in read.iter_mut().zip(all) {
                 let mut turned = Vec::from(std::mem::take(bytes));
-                c.turn(&mut turned);
+                c.make_little_endian(&mut turned);
                 let from = (range.start - whole(range).start) as usize;
                 let len = (range.end - range.start) as usize;
                 *bytes = Bytes::from(turned).slice(from..from + len);
@@ -179,7 +179,7 @@ fn framed(
     Executor::new(sources, limits, &silent).run(
         &plan,
         Vec::new(),
-        |DecodedBytes { at: start, decoded, .. }| {
+        |DecodedBytes { offset: start, decoded, .. }| {
             let decoded = decoded?;
             let end = start + decoded.len() as u64;
             let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
@@ -260,7 +260,9 @@ fn few_frames(
     let mut fetched = None;
     match source.local() {
         // The system reads ahead while earlier bytes are decoded.
-        Some(local) if local.is_cold(stored.range()) => local.fetch_ahead(stored.range()),
+        Some(local) if local.is_mostly_uncached(stored.range()) => {
+            local.fetch_ahead(stored.range())
+        }
         Some(_) => {}
         // One request for all frames, even if only a small part of them is needed.
         None => fetched = Some(sources.read(stored)?),
@@ -409,7 +411,7 @@ pub(crate) fn give_tables(wants: &mut [Want], tables: Vec<Option<SeekTable>>) {
 /// Returns the plan for `wants`, ordered by group, and within a group by offset.
 ///
 /// # Errors
-/// Io if the seek tables of a local file cannot be read.
+/// Returns an `Io` error if the seek tables of a local file cannot be read.
 pub fn plan(sources: &Sources, mut wants: Vec<Want>) -> Result<Plan> {
     let hints = sources.read_hints();
     if !hints.is_remote() {

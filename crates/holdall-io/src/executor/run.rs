@@ -37,7 +37,7 @@ pub struct DecodedBytes<'v> {
     /// The index of the want.
     pub number: u32,
     /// The offset of the bytes in the component's decoded bytes.
-    pub at: u64,
+    pub offset: u64,
     /// The bytes, or the error of decoding them.
     pub decoded: Result<&'v [u8]>,
 }
@@ -110,7 +110,7 @@ impl<'a> Executor<'a> {
     /// comparing them.
     ///
     /// # Errors
-    /// Io; errors of decoding, unless `visit` handles them; errors of `visit`.
+    /// Returns an `Io` error; errors of decoding, unless `visit` handles them; errors of `visit`.
     pub fn run<'m>(
         &self,
         plan: &Plan,
@@ -130,7 +130,7 @@ impl<'a> Executor<'a> {
     /// digest of its stored bytes, which is not compared.
     ///
     /// # Errors
-    /// As [`Executor::run`]; errors of `done`.
+    /// Returns the same errors as [`Executor::run`]; errors of `done`.
     pub fn run_each(
         &self,
         plan: &Plan,
@@ -244,7 +244,7 @@ impl<'a> Executor<'a> {
                 sums.take(number, want, 0, &[]);
                 let decoder = ComponentDecoder::new(&want.component, Digests::NONE, self.limits);
                 if let Err(e) = decoder.and_then(|mut decoder| decoder.next()) {
-                    visit(DecodedBytes { number, at: 0, decoded: Err(e) })
+                    visit(DecodedBytes { number, offset: 0, decoded: Err(e) })
                         .map_err(|e| want.in_context(e))?;
                 }
             }
@@ -276,7 +276,7 @@ impl<'a> Executor<'a> {
             Err(e) if e.kind() != ErrorKind::Io && fetch.extent.chunked().is_some() => {
                 for part in plan.parts_of(fetch) {
                     let decoded = Err(e.clone());
-                    visit(DecodedBytes { number: part.want, at: part.decoded.start, decoded })
+                    visit(DecodedBytes { number: part.want, offset: part.decoded.start, decoded })
                         .map_err(|e| plan.want(part).in_context(e))?;
                 }
             }
@@ -319,7 +319,7 @@ impl<'a> Executor<'a> {
             }
             self.set_checksums(&mut kept.decoder, want);
             let decoded = self.decode(&mut kept.decoder, part, want, bytes, out, &mut kept.decoded);
-            visit(DecodedBytes { number: part.want, at: part.decoded.start, decoded })
+            visit(DecodedBytes { number: part.want, offset: part.decoded.start, decoded })
                 .map_err(|e| want.in_context(e))?;
         }
         Ok(())
@@ -352,7 +352,11 @@ impl<'a> Executor<'a> {
 
     /// Disables the codec's checksums for wants whose digest is checked anyway.
     fn set_checksums(&self, decoder: &mut PartDecoder, want: &Want) {
-        decoder.set_checksums(if want.is_vouched() { Checksums::Ignore } else { self.checksums });
+        decoder.set_checksums(if want.has_stored_digest() {
+            Checksums::Ignore
+        } else {
+            self.checksums
+        });
     }
 
     /// Reads plain bytes into memory, and digests them while they are in the processor's cache.
@@ -520,7 +524,7 @@ impl<V: Fn(DecodedBytes<'_>) -> Result<()>> Stream<'_, V> {
             self.failed = found.is_err();
             self.at += found.as_ref().map_or(0, |bytes| bytes.len() as u64);
             let decoded = found.as_ref().map(|bytes| &bytes[..]).map_err(Error::clone);
-            (self.visit)(DecodedBytes { number: self.number, at, decoded })
+            (self.visit)(DecodedBytes { number: self.number, offset: at, decoded })
                 .map_err(|e| self.want.in_context(e))?;
             if self.failed {
                 return Ok(());

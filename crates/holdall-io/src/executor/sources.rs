@@ -61,7 +61,7 @@ impl Sources {
     /// Reads the bytes of an extent.
     ///
     /// # Errors
-    /// As [`ByteSource::read`].
+    /// Returns the same errors as [`ByteSource::read`].
     pub(crate) fn read(&self, extent: Extent) -> Result<Bytes> {
         self.at(extent.source).read_range(extent.range())
     }
@@ -69,7 +69,7 @@ impl Sources {
     /// Reads the bytes of each extent. Adjacent extents of one source are read in one call.
     ///
     /// # Errors
-    /// As [`ByteSource::read`].
+    /// Returns the same errors as [`ByteSource::read`].
     pub(crate) fn read_all(&self, extents: &[Extent]) -> Result<Vec<Bytes>> {
         let mut out = Vec::with_capacity(extents.len());
         for same in extents.chunk_by(|a, b| a.source == b.source) {

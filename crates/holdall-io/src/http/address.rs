@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Resolves a host, and returns the addresses that may be connected to.
 ///
 /// # Errors
-/// [`PRIVATE_HOST`] if none of them is allowed; `net/failed` if the host is not found.
+/// Returns [`PRIVATE_HOST`] if none of them is allowed; `net/failed` if the host is not found.
 #[cfg(feature = "quic")]
 pub(crate) fn resolve(host: &str, port: u16, hosts: Hosts) -> Result<Vec<SocketAddr>> {
     use std::net::ToSocketAddrs as _;

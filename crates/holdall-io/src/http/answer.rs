@@ -3,10 +3,10 @@
 use super::client::{broken, failure};
 use super::header::date;
 use super::rules::{ANSWER, ENCODING, SLOW, STATUS};
-use super::socket::Door;
+use super::socket::BodySocket;
 use super::{ContentRange, FailedTry, Service, Timeouts, Url, retry_after};
 use crate::http::retry::Retry;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result};
 use std::fmt;
 use std::io::{self, Read};
@@ -36,7 +36,7 @@ impl Answer {
     /// Returns the value of a header that determines the meaning of the body.
     ///
     /// # Errors
-    /// [`ANSWER`] if the header is repeated or is not text.
+    /// Returns [`ANSWER`] if the header is repeated or is not text.
     fn single(&self, name: &str) -> Result<Option<&str>> {
         let mut all = self.headers.get_all(name).iter();
         let (Some(value), more) = (all.next(), all.next()) else { return Ok(None) };
@@ -59,13 +59,13 @@ impl Answer {
     /// Returns the parsed `Content-Range` header, or `None` without one.
     ///
     /// # Errors
-    /// [`ANSWER`] if the header is invalid or repeated.
+    /// Returns [`ANSWER`] if the header is invalid or repeated.
     pub fn content_range(&self) -> Result<Option<ContentRange>> {
         let Some(text) = self.single("content-range")? else { return Ok(None) };
         match ContentRange::parse(text) {
             Some(range) => Ok(Some(range)),
             None => {
-                let text = text.shown();
+                let text = text.escaped();
                 Err(ANSWER.broken(format!("the header `Content-Range: {text}` is not valid")))
             }
         }
@@ -74,7 +74,7 @@ impl Answer {
     /// Returns the content encoding in lowercase, or `None` for `identity`.
     ///
     /// # Errors
-    /// [`ENCODING`] if several encodings are applied on top of each other.
+    /// Returns [`ENCODING`] if several encodings are applied on top of each other.
     pub fn encoding(&self) -> Result<Option<String>> {
         let mut found = None;
         for value in self.headers.get_all("content-encoding") {
@@ -97,7 +97,7 @@ impl Answer {
     /// Returns the headers that identify this version of the file.
     ///
     /// # Errors
-    /// [`ANSWER`] if one of these headers is repeated.
+    /// Returns [`ANSWER`] if one of these headers is repeated.
     pub fn validator(&self) -> Result<Validator> {
         let text = |name| Ok(self.single(name)?.filter(|text| !text.is_empty()).map(str::to_owned));
         let (etag, modified) = (text("etag")?, text("last-modified")?);
@@ -216,7 +216,7 @@ impl Validator {
 impl fmt::Display for Validator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |name: &str, value: &Option<String>| {
-            value.as_ref().map(|value| format!("`{name}: {}`", value.shown()))
+            value.as_ref().map(|value| format!("`{name}: {}`", value.escaped()))
         };
         match (shown("ETag", &self.etag), shown("Last-Modified", &self.modified)) {
             (Some(tag), Some(modified)) => write!(f, "{tag} and {modified}"),
@@ -230,7 +230,7 @@ impl fmt::Display for Validator {
 pub struct Body {
     from: ureq::BodyReader<'static>,
     /// Direct access to the socket that bypasses the library. Only while the length is known and bytes are missing.
-    door: Option<Door>,
+    door: Option<BodySocket>,
     len: u64,
     /// Whether bytes were read directly from the socket; all later ones are then, too.
     is_past: bool,
@@ -247,7 +247,7 @@ const LONG: usize = 64 << 10;
 impl Body {
     pub(super) fn new(
         body: ureq::Body,
-        door: Option<Door>,
+        door: Option<BodySocket>,
         lasts: bool,
         timeouts: Timeouts,
     ) -> Body {
@@ -295,7 +295,7 @@ impl Body {
         let Some(door) = &self.door else {
             return if self.is_past { Ok(0) } else { self.from.read(out) };
         };
-        if !self.is_past && (most < LONG || door.is_shut()) {
+        if !self.is_past && (most < LONG || door.has_buffered_bytes()) {
             return self.from.read(out);
         }
         self.is_past = true;

@@ -4,7 +4,7 @@ use super::answer::Body;
 use super::rules::{ANSWER, FAILED, PRIVATE_HOST, REDIRECT};
 use super::socket::{self, Sockets};
 use super::{Answer, FailedTry, Hosts, Policy, Url, address};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result};
 use std::fmt;
 use std::io;
@@ -42,7 +42,7 @@ pub trait Service: Send + Sync + fmt::Debug {
     /// must get no credentials, so that a redirect cannot leak them.
     ///
     /// # Errors
-    /// If there are credentials that cannot be used.
+    /// Returns an error if the credentials in the environment cannot be used.
     fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry>;
 
     /// Learns from the response to a signed request. Returns the URL to use instead if the service has moved the file.
@@ -325,7 +325,7 @@ fn agent(policy: &Policy) -> Agent {
 fn redirected(failed: FailedTry, url: &Url) -> FailedTry {
     let FailedTry { error, again } = failed;
     let to = url.to_string();
-    FailedTry { error: error.within(format!("redirected to {}", to.shown())), again }
+    FailedTry { error: error.within(format!("redirected to {}", to.escaped())), again }
 }
 
 /// Returns the certificate authorities to trust.

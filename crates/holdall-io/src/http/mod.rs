@@ -52,4 +52,4 @@ pub use url::Url;
 #[cfg(feature = "stores")]
 pub(crate) use url::decoded;
 #[cfg(feature = "http")]
-pub(crate) use url::shown;
+pub(crate) use url::redacted;

@@ -2,7 +2,7 @@
 
 use super::Url;
 use super::rules::{CERTIFICATES, DOWNGRADE, REDIRECT, REDIRECT_TARGET, SCHEME};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Remedy, Result};
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ impl Policy {
     /// organisations with their own certificate authority.
     ///
     /// # Errors
-    /// Misuse if the PEM text contains no certificate, or an invalid one.
+    /// Returns a `Misuse` error if the PEM text contains no certificate, or an invalid one.
     pub fn with_certificates(mut self, pem: &[u8]) -> Result<Policy> {
         self.authorities.clear();
         for item in ureq::tls::parse_pem(pem) {
@@ -152,15 +152,15 @@ impl Policy {
         }
         // An invalid target is the server's fault, not the caller's, so the error has another rule.
         let to = from.join(location).map_err(|e| {
-            let (from, to) = (from.to_string(), super::url::shown(location));
-            let (from, to) = (from.shown(), to.shown());
+            let (from, to) = (from.to_string(), super::url::redacted(location));
+            let (from, to) = (from.escaped(), to.escaped());
             e.with_rule(&REDIRECT_TARGET).within(format!("{from} redirects to `{to}`"))
         })?;
         if from.is_secure() && !to.is_secure() {
             return Err(DOWNGRADE.broken(format!(
                 "{} redirects to {}",
-                from.to_string().shown(),
-                to.to_string().shown()
+                from.to_string().escaped(),
+                to.to_string().escaped()
             )));
         }
         self.check(&to).map(|()| to)

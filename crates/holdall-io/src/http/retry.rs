@@ -38,7 +38,7 @@ impl FailedTry {
 /// Calls `attempt` until it succeeds, fails permanently, or has been called `timeouts.tries` times.
 ///
 /// # Errors
-/// The last failure, with the number of tries if there were several.
+/// Returns the last failure, with the number of tries if there were several.
 pub fn retrying<T>(
     timeouts: &Timeouts,
     mut attempt: impl FnMut() -> Result<T, FailedTry>,
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_tried_again_and_nothing_else() {
+    fn only_temporary_failures_are_retried() {
         let mut calls = 0;
         let done = retrying(&timeouts(3), || {
             calls += 1;

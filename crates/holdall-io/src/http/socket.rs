@@ -44,7 +44,7 @@ struct Counted {
 }
 
 /// Direct access to the bytes of a body, bypassing the HTTP library.
-pub(super) struct Door {
+pub(super) struct BodySocket {
     stream: Arc<TcpStream>,
     /// The number of bytes in the library's buffer.
     held: Arc<AtomicUsize>,
@@ -53,17 +53,17 @@ pub(super) struct Door {
 
 thread_local! {
     /// The connection of this thread's last request.
-    static ASKED: RefCell<Option<Door>> = const { RefCell::new(None) };
+    static ASKED: RefCell<Option<BodySocket>> = const { RefCell::new(None) };
 }
 
 /// Takes the connection of this thread's last request.
-pub(super) fn asked() -> Option<Door> {
+pub(super) fn asked() -> Option<BodySocket> {
     ASKED.take()
 }
 
-impl Door {
+impl BodySocket {
     /// Returns `true` if the library still has bytes of the body, which come before those in the socket.
-    pub(super) fn is_shut(&self) -> bool {
+    pub(super) fn has_buffered_bytes(&self) -> bool {
         self.held.load(Ordering::Relaxed) > 0
     }
 
@@ -190,7 +190,7 @@ impl Transport for Socket {
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
         let (stream, held) = (Arc::clone(&self.stream), Arc::clone(&self.buffers.held));
-        ASKED.set(Some(Door { stream, held, idle: Arc::clone(&self.idle) }));
+        ASKED.set(Some(BodySocket { stream, held, idle: Arc::clone(&self.idle) }));
         let timeout = timeout.for_write();
         let left = timeout.not_zero().map(|left| *left);
         self.stream.set_write_timeout(left)?;

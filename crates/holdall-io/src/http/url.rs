@@ -26,7 +26,7 @@ impl Url {
     /// as spaces.
     ///
     /// # Errors
-    /// [`URL`] if the text is not a URL; [`SCHEME`] if its scheme is neither http nor https.
+    /// Returns [`URL`] if the text is not a URL; [`SCHEME`] if its scheme is neither http nor https.
     pub fn parse(text: &str) -> Result<Url> {
         let Some((scheme, rest)) = text.split_once(':') else {
             return Err(URL.broken("the address does not start with a scheme, such as `https:`"));
@@ -84,7 +84,7 @@ impl Url {
     /// has the same scheme, host and port.
     ///
     /// # Errors
-    /// As [`Url::parse`].
+    /// Returns the same errors as [`Url::parse`].
     pub fn join(&self, location: &str) -> Result<Url> {
         let has_scheme = location.split_once(':').is_some_and(|(scheme, _)| {
             !scheme.is_empty()
@@ -198,7 +198,7 @@ impl fmt::Debug for Url {
 }
 
 /// Returns a text that should be a URL in a form that may be displayed, without parts that may be secret.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn redacted(text: &str) -> String {
     match Url::parse(text) {
         Ok(url) => url.to_string(),
         Err(_) => {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused() {
+    fn invalid_urls_are_refused() {
         for (text, code) in [
             ("model.zt", "http/url"),
             ("https:host/x", "http/url"),
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(url.to_request(), "https://host/x?sig=abc");
         // "me:pa:ss"
         assert_eq!(url.authorization().unwrap(), "Basic bWU6cGE6c3M=");
-        assert_eq!(shown("https://me:secret@ho st/x?sig=abc"), "ho st/x");
+        assert_eq!(redacted("https://me:secret@ho st/x?sig=abc"), "ho st/x");
     }
 
     #[test]

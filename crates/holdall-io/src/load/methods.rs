@@ -16,7 +16,7 @@ impl File {
     /// [fault](holdall_core::TensorInfo::fault); to skip such a tensor, load the others by name.
     ///
     /// # Errors
-    /// As [`File::load`].
+    /// Returns the same errors as [`File::load`].
     pub fn load_all(&self) -> Result<Loaded> {
         super::load(self, self.index().tensors().collect(), &LoadOptions::new())
     }
@@ -24,8 +24,8 @@ impl File {
     /// Loads the tensors called `names` into new memory, decoded and checked, on several threads.
     ///
     /// # Errors
-    /// NotFound if there is no tensor of one of the names; Io; Integrity if a digest differs (under the file's
-    /// [`Check`](crate::Check)); Malformed if compressed bytes cannot be decoded; Limit.
+    /// Returns a `NotFound` error if there is no tensor of one of the names; an `Io` error; an `Integrity` error if a digest differs (under the file's
+    /// [`Check`](crate::Check)); a `Malformed` error if compressed bytes cannot be decoded; a `Limit` error.
     pub fn load<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
@@ -38,7 +38,7 @@ impl File {
     /// what each range is for. Only the seek tables of compressed components are read.
     ///
     /// # Errors
-    /// NotFound, Io.
+    /// Returns a `NotFound` error, an `Io` error.
     pub fn plan<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
@@ -51,7 +51,7 @@ impl File {
     /// may write to.
     ///
     /// # Errors
-    /// As [`File::load`].
+    /// Returns the same errors as [`File::load`].
     pub fn load_memory(
         &self,
         positions: impl IntoIterator<Item = usize>,
@@ -66,7 +66,7 @@ impl File {
     /// exactly the decoded length of its component.
     ///
     /// # Errors
-    /// As [`File::load`]; Misuse if a buffer has another length.
+    /// Returns the same errors as [`File::load`]; a `Misuse` error if a buffer has another length.
     pub fn load_into<'a>(
         &self,
         buffers: impl IntoIterator<Item = (&'a str, Role, &'a mut [u8])>,
@@ -82,12 +82,12 @@ impl File {
 }
 
 impl Tensor {
-    /// Returns the stored bytes of a component, if they are its decoded bytes and reading them would check no digest:
-    /// then [`LocalFile::map_private`](crate::source::LocalFile::map_private) of their source holds what
-    /// [`Tensor::memory`] would read.
+    /// Returns the location of a component's bytes in the file, if they are stored decoded and reading them checks no
+    /// digest. [`LocalFile::map_private`](crate::source::LocalFile::map_private) of their source then maps the same
+    /// bytes that [`Tensor::memory`] would read.
     ///
     /// # Errors
-    /// NotFound if the tensor has no such component; its fault, if it has one.
+    /// Returns a `NotFound` error if the tensor has no such component; its fault, if it has one.
     pub fn stored_as_is(&self, role: &Role) -> Result<Option<Extent>> {
         let c = self.require(role)?;
         let check = self.file().check();
@@ -107,7 +107,7 @@ impl Tensor {
     /// decoded bytes.
     ///
     /// # Errors
-    /// NotFound, Io, Integrity, Malformed, Limit.
+    /// Returns a `NotFound` error, an `Io` error, an `Integrity` error, a `Malformed` error, a `Limit` error.
     pub fn bytes(&self, role: &Role) -> Result<Bytes> {
         if planes::is_joined(self, role) {
             return planes::to_dense(self).map(Dense::into_bytes);
@@ -125,7 +125,7 @@ impl Tensor {
     /// with their range in that buffer.
     ///
     /// # Errors
-    /// As [`Tensor::bytes`].
+    /// Returns the same errors as [`Tensor::bytes`].
     pub fn memory(&self, role: &Role) -> Result<(Buffer, Range<usize>)> {
         if planes::is_joined(self, role) {
             let mut memory = planes::joined(self)?;
@@ -140,7 +140,7 @@ impl Tensor {
     /// Decodes a component into `out`, which must have exactly its decoded length.
     ///
     /// # Errors
-    /// As [`Tensor::bytes`]; Misuse if the buffer has another length.
+    /// Returns the same errors as [`Tensor::bytes`]; a `Misuse` error if the buffer has another length.
     pub fn read_into(&self, role: &Role, out: &mut [u8]) -> Result<()> {
         if planes::is_joined(self, role) {
             return planes::join_into(self, out);

@@ -132,7 +132,7 @@ impl<'a> LoadedTensor<'a> {
     /// Returns the decoded bytes of a component. They stay valid after the [`Loaded`] is dropped.
     ///
     /// # Errors
-    /// NotFound if the tensor has no component in this role.
+    /// Returns a `NotFound` error if the tensor has no component in this role.
     pub fn bytes(&self, role: &Role) -> Result<&'a Bytes> {
         let at = self.info().components().position(|c| c.role == *role).ok_or_else(|| {
             NO_COMPONENT
@@ -146,7 +146,7 @@ impl<'a> LoadedTensor<'a> {
 /// Returns a want for each component of `tensors`, with the digest that is to be checked.
 ///
 /// # Errors
-/// The first fault, if any of the tensors has one.
+/// Returns the first fault, if any of the tensors has one.
 pub(crate) fn all_of(
     file: &File,
     tensors: &[TensorInfo],
@@ -377,7 +377,7 @@ impl Layout {
             let want = &wants[at as usize];
             let mut earlier = order[like.clone()].iter().map(|(_, at)| *at);
             let c = &want.component;
-            let twin = earlier.find(|at| wants[*at as usize].component.reads_the_same(c));
+            let twin = earlier.find(|at| wants[*at as usize].component.decodes_equally(c));
             if let Some(first) = twin.filter(|_| !stored.is_empty()) {
                 layout.same.push((at, first));
                 like.end = i + 1;
@@ -593,7 +593,7 @@ fn go_direct(file: &File, wanted: &[Want], total: u64) -> bool {
         Io::Auto if total >= DIRECT_MIN => {
             let start = wanted.iter().map(|w| w.component.stored.start).min().unwrap_or(0);
             let end = wanted.iter().map(|w| w.component.stored.end).max().unwrap_or(0);
-            file.sources().at(0).local().is_some_and(|local| local.is_cold(start..end))
+            file.sources().at(0).local().is_some_and(|local| local.is_mostly_uncached(start..end))
         }
         _ => false,
     }

@@ -44,13 +44,13 @@ pub(crate) struct Member {
 }
 
 /// The greatest number of nested archives.
-const MOST_NESTED: usize = 8;
+const MAX_NESTED: usize = 8;
 
 impl Member {
     /// Finds a path in a package or an archive, or in an archive nested in it: `b.zip!/c.npy` in `a.tar`.
     ///
     /// # Errors
-    /// Errors of an archive; `archive/no-archive` if the file is not an archive, or nested too deep.
+    /// Returns the errors of an archive; `archive/no-archive` if the file is not an archive, or nested too deep.
     pub(crate) fn locate(options: &OpenOptions, archive: &Location, path: &str) -> Result<Member> {
         let mut name = archive.to_string();
         let container = Container::open(options, archive)?;
@@ -91,7 +91,7 @@ impl Member {
         open: impl Fn(Arc<dyn ByteSource>, &str, &str) -> Result<Container>,
     ) -> Result<Member> {
         let (mut way, mut path) = (String::new(), path.trim_end_matches('/'));
-        for _ in 0..MOST_NESTED {
+        for _ in 0..MAX_NESTED {
             let is_here = container.has(path) || container.has_folder(path);
             let next = match is_here {
                 true => None,
@@ -108,7 +108,7 @@ impl Member {
             way = format!("{way}{own}!/");
             path = rest;
         }
-        Err(too_deep(MOST_NESTED).in_source(name))
+        Err(too_deep(MAX_NESTED).in_source(name))
     }
 }
 
@@ -188,7 +188,7 @@ impl Container {
     /// Returns the file at this path. `name` is the container's name in errors.
     ///
     /// # Errors
-    /// `archive/no-file` or `package/no-file` if there is no such file; errors in the file or its entry.
+    /// Returns `archive/no-file` or `package/no-file` if there is no such file; errors in the file or its entry.
     pub(crate) fn find(&self, path: &str, options: &OpenOptions, name: &str) -> Result<FoundFile> {
         match self {
             Container::Archive(archive) => {
@@ -273,5 +273,5 @@ impl Container {
 #[cfg(not(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5")))]
 #[cold]
 fn too_deep(_: usize) -> Error {
-    holdall_formats::shards::NO_MODEL.broken("this build reads no files in archives")
+    holdall_formats::shards::NO_MODEL.broken("this build does not read files in archives")
 }

@@ -6,7 +6,7 @@ use crate::arrays::Reopened;
 use crate::options::{Io, OpenOptions};
 use crate::source::FileSource;
 use crate::{shards, workers};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Result, Rule};
 use holdall_formats::folders::FOLDERS;
 use holdall_formats::shards::SHARD_MISSING;
@@ -53,7 +53,7 @@ impl Site {
     /// Finds the folder that contains `location`. This opens archives, but not files.
     ///
     /// # Errors
-    /// Errors of an archive; Misuse for bytes in memory, which have no folder.
+    /// Returns the errors of an archive; a `Misuse` error for bytes in memory, which have no folder.
     pub(crate) fn new(options: &OpenOptions, location: &Location) -> Result<Site> {
         let own = location.clone();
         match location {
@@ -88,7 +88,7 @@ impl Site {
     /// Returns the bytes of the file alone, without other files of its model.
     ///
     /// # Errors
-    /// Io; `archive/no-file` or `package/no-file` if it does not exist.
+    /// Returns an `Io` error; `archive/no-file` or `package/no-file` if it does not exist.
     pub(crate) fn find(&self, options: &OpenOptions) -> Result<FoundFile> {
         match &self.folder {
             Folder::Inside(inside) => inside.find(&self.name, options),
@@ -148,7 +148,7 @@ impl Folder {
     }
 
     /// Returns the folder's name for errors.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn display_name(&self) -> String {
         match self {
             Folder::Disk(folder) if folder.as_os_str().is_empty() => ".".to_owned(),
             Folder::Disk(folder) => folder.display().to_string(),
@@ -171,7 +171,7 @@ impl Folder {
     /// Returns the names of the files in the folder, sorted, including those in subfolders that belong to its model.
     ///
     /// # Errors
-    /// Io; errors of the store.
+    /// Returns an `Io` error; errors of the store.
     pub(crate) fn names(&self, options: &OpenOptions) -> Result<Vec<String>> {
         match self {
             Folder::Disk(folder) => shards::files(folder),
@@ -195,7 +195,7 @@ impl Folder {
     /// Returns the bytes of the file with this name. If `is_many`, the file is reopened for each read, to save handles.
     ///
     /// # Errors
-    /// `shards/missing` if it does not exist; Io.
+    /// Returns `shards/missing` if it does not exist; an `Io` error.
     pub(crate) fn find(
         &self,
         options: &OpenOptions,
@@ -203,8 +203,8 @@ impl Folder {
         is_many: bool,
     ) -> Result<FoundFile> {
         if self.has(name) == Some(false) {
-            let message = format!("`{}` is not there", name.shown());
-            return Err(SHARD_MISSING.broken(message).in_source(self.shown()));
+            let message = format!("`{}` is not there", name.escaped());
+            return Err(SHARD_MISSING.broken(message).in_source(self.display_name()));
         }
         let folder = match self {
             Folder::Disk(folder) => folder,
@@ -230,7 +230,7 @@ impl Folder {
     /// store models so.
     ///
     /// # Errors
-    /// `rule` if there is such a link.
+    /// Returns `rule` if there is such a link.
     pub(crate) fn check_links(
         &self,
         entry: &str,
@@ -240,7 +240,7 @@ impl Folder {
         let Folder::Disk(folder) = self else { return Ok(()) };
         for name in names.iter().map(AsRef::as_ref) {
             if !is_inside(&folder.join(name), folder, entry, name) {
-                let message = format!("`{}` is a link out of the model's folder", name.shown());
+                let message = format!("`{}` is a link out of the model's folder", name.escaped());
                 return Err(rule.broken(message).in_source(self.locate(entry)));
             }
         }
@@ -280,7 +280,7 @@ fn names_at(options: &OpenOptions, address: &Location, folder: &Folder) -> Resul
     if !matches!(address, Location::Store(_)) {
         return Ok(Vec::new());
     }
-    let base = folder.shown();
+    let base = folder.display_name();
     let own = |listed: &crate::stores::Listed| {
         let name = listed.address.strip_prefix(base.as_str())?.to_owned();
         (!name.contains('/')).then_some(name)

@@ -154,17 +154,17 @@ impl fmt::Display for Location {
         match self {
             Location::Path(path) => path.display().fmt(f),
             #[cfg(feature = "http")]
-            Location::Web(address) => f.write_str(&crate::http::shown(address)),
+            Location::Web(address) => f.write_str(&crate::http::redacted(address)),
             #[cfg(not(feature = "http"))]
             Location::Web(address) => f.write_str(address),
-            Location::Store(address) => f.write_str(&crate::stores::shown(address)),
+            Location::Store(address) => f.write_str(&crate::stores::redacted(address)),
             #[cfg(feature = "quic")]
             Location::Served(address) => match holdall_net::quic::Address::parse(address) {
                 Ok(address) => address.fmt(f),
-                Err(_) => f.write_str(&crate::http::shown(address)),
+                Err(_) => f.write_str(&crate::http::redacted(address)),
             },
             #[cfg(all(feature = "http", not(feature = "quic")))]
-            Location::Served(address) => f.write_str(&crate::http::shown(address)),
+            Location::Served(address) => f.write_str(&crate::http::redacted(address)),
             #[cfg(not(feature = "http"))]
             Location::Served(address) => f.write_str(address),
             Location::Member { archive, path } => write!(f, "{archive}!/{path}"),
@@ -174,7 +174,7 @@ impl fmt::Display for Location {
 }
 
 /// Formats a path or address for display, without secrets in addresses.
-pub fn shown(path: &Path) -> String {
+pub fn redacted(path: &Path) -> String {
     Location::new(path).to_string()
 }
 

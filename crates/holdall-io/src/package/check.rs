@@ -12,11 +12,11 @@ impl PackageReader {
     /// bytes.
     ///
     /// # Errors
-    /// Integrity if they differ; Io.
+    /// Returns an `Integrity` error if they differ; an `Io` error.
     pub fn check_file(&self, file: &PackageFile, work: &Work) -> Result<u64> {
         let mut sum = FileHasher::default();
         self.check_descriptor(file)?;
-        let (read, crc) = match self.at(file)? {
+        let (read, crc) = match self.locate(file)? {
             FileBytes::Zip(stored) => {
                 let limits = self.limits();
                 add_all(stored.pieces(limits)?, &mut sum, work)?;

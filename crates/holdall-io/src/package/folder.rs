@@ -17,23 +17,23 @@ const MAX_DEPTH: u32 = 64;
 /// How symbolic links in a folder are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// They are links of the package.
+    /// Links are kept as links of the package.
     Kept,
-    /// They are followed if they lead to something in the folder, and otherwise are an error.
+    /// Links are followed if their target is in the folder; others are an error.
     Inside,
-    /// They are followed.
+    /// All links are followed.
     Followed,
 }
 
 /// Returns the files in the folder `root` and its subfolders, in no particular order.
 pub fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<FoundPath<'static>>> {
-    files_but(root, links, limits, &mut |_, _| false)
+    files_except(root, links, limits, &mut |_, _| false)
 }
 
 /// Returns the files in the folder `root` and its subfolders, except those for which `leaves_out` returns `true`. It is
 /// called with the path of each file and folder (which ends with `/`) below `root`, and with the target of symbolic
 /// links.
-pub fn files_but(
+pub fn files_except(
     root: &Path,
     links: Links,
     limits: &Limits,
@@ -89,7 +89,7 @@ pub fn files_but(
                 return Err(e.in_source(from.display()));
             }
             let target = text.flatten().map(|to| to.replace(std::path::MAIN_SEPARATOR, "/"));
-            out.push(FoundPath { path: path.into(), len: meta.len(), target, at: out.len() });
+            out.push(FoundPath { path: path.into(), len: meta.len(), target, index: out.len() });
             if out.len() as u64 > limits.files {
                 let message = format!("more than {} files", limits.files);
                 return Err(TOO_MANY_FILES.broken(message));

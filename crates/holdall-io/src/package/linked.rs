@@ -7,7 +7,7 @@ use crate::location::Site;
 use crate::options::OpenOptions;
 use crate::source::{ByteSource, check_range, fetched};
 use bytes::Bytes;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::model::element_count;
 use holdall_core::{ErrorKind, Result, Window};
 use holdall_formats::carton;
@@ -25,7 +25,7 @@ impl OpenOptions {
     /// cannot be fetched, its tensors keep their fault.
     ///
     /// # Errors
-    /// Errors in the package that show only when it is opened as a whole.
+    /// Returns the errors in the package that show only when it is opened as a whole.
     pub(crate) fn with_links(&self, file: File, site: &Site) -> Result<File> {
         if file.format() != carton::FORMAT.id || self.fetching.0.is_none() {
             return Ok(file);
@@ -102,14 +102,14 @@ impl PackageReader {
 
     /// Fetches a file that is only linked to, and returns its bytes.
     fn fetched_source(&self, path: &str) -> Result<Arc<dyn ByteSource>> {
-        match self.at(self.find(path)?)? {
+        match self.locate(self.find(path)?)? {
             FileBytes::Disk(path) => {
                 // The fetcher checks the hash of a newly fetched file. A file that was already in its store is not
                 // checked again.
                 self.source_of(&path)
             }
             FileBytes::Zip(_) => {
-                Err(TENSOR_FILE.broken(format!("`{}` is not a link", path.shown())))
+                Err(TENSOR_FILE.broken(format!("`{}` is not a link", path.escaped())))
             }
         }
     }
@@ -135,7 +135,7 @@ impl LinkedSource {
             })?;
             let (found, len) = (source.len(), self.len);
             if found != len {
-                let path = self.path.shown();
+                let path = self.path.escaped();
                 let message = format!("dtype and shape take {len} bytes, `{path}` has {found}");
                 return Err(TENSOR_LEN.broken(message).in_source(self.package.name()));
             }

@@ -22,7 +22,7 @@ use crate::source::{Access, FileSource, MemorySource, SliceSource};
 use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::codec::check_decoded_len;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Digest, Error, Limits, Remedy, Result, Warning};
 use holdall_package::paths::ConflictingPaths;
 use holdall_package::{
@@ -47,7 +47,7 @@ pub trait Fetcher: Send + Sync {
     /// implementation must check the hash.
     ///
     /// # Errors
-    /// Io or Integrity if none of the addresses returns the file.
+    /// Returns an `Io` error or an `Integrity` error if none of the addresses returns the file.
     fn fetch(&self, sha256: [u8; 32], urls: &[String], at_most: u64) -> Result<PathBuf>;
 }
 
@@ -81,13 +81,13 @@ struct Inner {
     links: Links,
     /// The number in `links` of each hash that has addresses.
     addresses: HashMap<[u8; 32], usize>,
-    /// The most bytes that each file of a tensor has, as the tensors are declared.
+    /// The maximum length of each file of a tensor, according to the declared tensors.
     declared: HashMap<String, u64>,
     files: Vec<PackageFile>,
     tensors: Vec<TensorRow>,
     /// The number in `tensors` of each name.
     numbers: HashMap<String, usize>,
-    twins: Vec<ConflictingPaths>,
+    conflicting_paths: Vec<ConflictingPaths>,
     warnings: Vec<Warning>,
 }
 
@@ -102,7 +102,7 @@ pub struct PackageFile {
     /// The SHA-256 of the file according to `MANIFEST`. `None` for `MANIFEST` and `LINKS` themselves, and if there is
     /// no `MANIFEST`.
     pub sha256: Option<[u8; 32]>,
-    /// The place of the file's bytes.
+    /// The location of the file's bytes.
     pub location: FileLocation,
     /// If the file is a symbolic link, the path in the package to which it leads.
     pub target: Option<String>,
@@ -113,7 +113,7 @@ pub struct PackageFile {
     entry: Option<usize>,
 }
 
-/// The place of a file's bytes.
+/// The location of a file's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileLocation {
@@ -190,7 +190,7 @@ impl PackageReader {
     /// copied.
     ///
     /// # Errors
-    /// NotFound; Io; Integrity if the hash differs; Limit; errors of fetching.
+    /// Returns a `NotFound` error; an `Io` error; an `Integrity` error if the hash differs; a `Limit` error; errors of fetching.
     pub fn read(&self, path: &str) -> Result<Bytes> {
         let file = self.find(path)?;
         let checked = |bytes: Bytes| match file.sha256 {
@@ -199,7 +199,7 @@ impl PackageReader {
             }
             _ => Ok(bytes),
         };
-        let read = match self.at(file)? {
+        let read = match self.locate(file)? {
             FileBytes::Zip(stored) if stored.is_plain() => {
                 self.check_len(&stored)?;
                 stored.source.read_range(stored.range()).and_then(checked)
@@ -223,7 +223,7 @@ impl PackageReader {
     /// last bytes fails: a caller must not use any bytes before the end.
     ///
     /// # Errors
-    /// As [`PackageReader::read`].
+    /// Returns the same errors as [`PackageReader::read`].
     pub fn reader(&self, path: &str) -> Result<FileReader> {
         let file = self.find(path)?;
         let (len, from) = self.stream(file).map_err(|e| e.in_source(self.inside(path)))?;
@@ -236,7 +236,7 @@ impl PackageReader {
     }
 
     fn stream(&self, file: &PackageFile) -> Result<(u64, Box<dyn Read + Send>)> {
-        Ok(match self.at(file)? {
+        Ok(match self.locate(file)? {
             FileBytes::Zip(stored) => {
                 (stored.len, Box::new(stored.stream(self.inner.options.limits())?))
             }
@@ -253,7 +253,7 @@ impl PackageReader {
     /// checks hashes.
     ///
     /// # Errors
-    /// As [`PackageReader::read`] and [`crate::open()`].
+    /// Returns the same errors as [`PackageReader::read`] and [`crate::open()`].
     pub fn open_file(&self, path: &str) -> Result<File> {
         let member = Member {
             container: Arc::new(Container::Package(Box::new(self.clone()))),
@@ -268,12 +268,12 @@ impl PackageReader {
     /// is checked as in [`PackageReader::open_file`].
     ///
     /// # Errors
-    /// As [`PackageReader::read`].
+    /// Returns the same errors as [`PackageReader::read`].
     pub(crate) fn find_source(&self, path: &str) -> Result<FoundFile> {
         let name = self.inside(path);
         let options = &self.inner.options;
         let file = self.find(path)?;
-        let at = self.at(file).map_err(|e| e.in_source(&name))?;
+        let at = self.locate(file).map_err(|e| e.in_source(&name))?;
         let is_mapped = !matches!(&at, FileBytes::Zip(stored) if !stored.is_plain());
         if options.check() == Check::All && is_mapped {
             let whole = file.target.as_deref().map_or(Ok(file), |target| self.find(target))?;
@@ -312,7 +312,7 @@ impl PackageReader {
                 .entry
                 .and_then(|at| directory.at(at))
                 .is_some_and(|entry| entry.is_executable()),
-            (_, FileLocation::Disk) => match self.at(file) {
+            (_, FileLocation::Disk) => match self.locate(file) {
                 Ok(FileBytes::Disk(path)) => is_executable(&path),
                 _ => false,
             },
@@ -331,8 +331,8 @@ impl PackageReader {
     }
 
     /// Returns the files and folders whose paths are equal on some systems.
-    pub fn twins(&self) -> &[ConflictingPaths] {
-        &self.inner.twins
+    pub fn conflicting_paths(&self) -> &[ConflictingPaths] {
+        &self.inner.conflicting_paths
     }
 
     /// Returns which digests are checked.
@@ -351,8 +351,8 @@ impl PackageReader {
         Ok(opened.map_err(|e| e.in_source(path.display()))?.0)
     }
 
-    /// Returns the place of a file's bytes, after following symbolic links and fetching linked files.
-    pub fn at(&self, file: &PackageFile) -> Result<FileBytes> {
+    /// Returns the location of a file's bytes, after following symbolic links and fetching linked files.
+    pub fn locate(&self, file: &PackageFile) -> Result<FileBytes> {
         let file = match &file.target {
             Some(target) => self.find(target)?,
             None => file,
@@ -386,7 +386,7 @@ impl PackageReader {
     }
 
     fn fetched(&self, file: &PackageFile) -> Result<PathBuf> {
-        let path = file.path.shown();
+        let path = file.path.escaped();
         let urls = |hash: [u8; 32]| {
             let row = self.inner.links.urls.get(*self.inner.addresses.get(&hash)?);
             row.map(|(_, urls)| (hash, urls))
@@ -396,7 +396,7 @@ impl PackageReader {
         };
         match &self.fetcher {
             Some(fetcher) => {
-                let fetched = fetcher.fetch(hash, urls, self.at_most(&file.path));
+                let fetched = fetcher.fetch(hash, urls, self.max_len(&file.path));
                 fetched.map_err(|e| e.for_source(self.inside(&file.path)))
             }
             None => {
@@ -408,7 +408,7 @@ impl PackageReader {
 
     /// Returns the greatest length in bytes that a file may have, according to its declaration: for a tensor that of
     /// its type and shape, for a text the limit for texts.
-    pub fn at_most(&self, path: &str) -> u64 {
+    pub fn max_len(&self, path: &str) -> u64 {
         let limits = self.inner.options.limits();
         let name = match path.split_once('/') {
             None if path == CARTON_TOML => return limits.text_len,
@@ -438,7 +438,7 @@ impl PackageReader {
 
     #[cold]
     fn no_file(&self, path: &str) -> Error {
-        let e = NO_FILE.broken(format!("there is no `{}`", path.shown()));
+        let e = NO_FILE.broken(format!("there is no `{}`", path.escaped()));
         let e = e.in_source(self.name());
         match crate::select::nearest(path, self.files().iter().map(|f| f.path.as_str())) {
             Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
@@ -452,7 +452,7 @@ impl PackageReader {
     }
 }
 
-/// The place of a file's bytes.
+/// The location of a file's bytes.
 pub enum FileBytes {
     /// In the zip.
     Zip(Stored),

@@ -25,7 +25,7 @@ impl PackageReader {
     /// Opens a package, zip or unpacked folder, with the default [`OpenOptions`].
     ///
     /// # Errors
-    /// Io if the package cannot be read; errors in the package.
+    /// Returns an `Io` error if the package cannot be read; errors in the package.
     pub fn open(path: impl AsRef<Path>) -> Result<PackageReader> {
         PackageReader::open_with(path, &OpenOptions::new())
     }
@@ -33,7 +33,7 @@ impl PackageReader {
     /// Opens a package, zip or unpacked folder.
     ///
     /// # Errors
-    /// As [`PackageReader::open`].
+    /// Returns the same errors as [`PackageReader::open`].
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<PackageReader> {
         PackageReader::open_location(&Location::new(path), options)
     }
@@ -41,7 +41,7 @@ impl PackageReader {
     /// Opens the package at a location: a zip, or an unpacked folder.
     ///
     /// # Errors
-    /// As [`PackageReader::open`].
+    /// Returns the same errors as [`PackageReader::open`].
     pub fn open_location(location: &Location, options: &OpenOptions) -> Result<PackageReader> {
         let Some(path) = location.as_path() else {
             let (source, name) = options.source_at(location)?;
@@ -59,7 +59,7 @@ impl PackageReader {
     /// Opens a package inside an archive, from its bytes. `location` is its location.
     ///
     /// # Errors
-    /// As [`PackageReader::open`].
+    /// Returns the same errors as [`PackageReader::open`].
     pub(crate) fn open_nested(
         source: Arc<dyn ByteSource>,
         location: &Location,
@@ -73,7 +73,7 @@ impl PackageReader {
     /// Opens the zip that `source` reads. `name` is its name in errors.
     ///
     /// # Errors
-    /// As [`PackageReader::open`].
+    /// Returns the same errors as [`PackageReader::open`].
     pub fn open_source(
         source: Arc<dyn ByteSource>,
         name: impl Into<String>,
@@ -86,7 +86,7 @@ impl PackageReader {
     /// Opens an already open file as a package. Returns `None` if the file has another format.
     ///
     /// # Errors
-    /// As [`PackageReader::open`].
+    /// Returns the same errors as [`PackageReader::open`].
     pub fn from_file(file: &File) -> Result<Option<PackageReader>> {
         if file.format() != holdall_formats::carton::FORMAT.id {
             return Ok(None);
@@ -107,7 +107,7 @@ impl PackageReader {
     /// of a package.
     ///
     /// # Errors
-    /// As [`PackageReader::open`]; `package/part` if there is a `carton.toml`.
+    /// Returns the same errors as [`PackageReader::open`]; `package/part` if there is a `carton.toml`.
     pub fn open_folder(
         path: impl AsRef<Path>,
         description: &Description,
@@ -191,7 +191,7 @@ impl PackageReader {
             files,
             tensors: contents.tensors,
             numbers,
-            twins: contents.twins,
+            conflicting_paths: contents.conflicting_paths,
             warnings: contents.warnings,
         };
         Ok(PackageReader { inner: Arc::new(inner), fetcher: options.fetching.0.clone() })
@@ -269,7 +269,7 @@ fn declared_lens(tensors: &[TensorRow], limits: &Limits) -> HashMap<String, u64>
 /// Fetches the texts that a package only links to. Returns `None` if it contains them.
 ///
 /// # Errors
-/// Errors of fetching `carton.toml`, because the package cannot be opened without it. A missing table of tensors is
+/// Returns the errors of fetching `carton.toml`, because the package cannot be opened without it. A missing table of tensors is
 /// only a warning.
 pub(super) fn texts_of(
     contents: &PackageContents,

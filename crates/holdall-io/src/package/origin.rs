@@ -1,4 +1,4 @@
-//! The places of a package's bytes, and streams of them.
+//! The locations of a package's bytes, and streams of them.
 
 use crate::error::io;
 use crate::executor::{ErrorContext, Pieces, Sources};
@@ -92,7 +92,7 @@ impl Stored {
     /// Returns the decoded bytes in order, without checking the CRC-32.
     ///
     /// # Errors
-    /// Limit if it decodes to more bytes than allowed.
+    /// Returns a `Limit` error if it decodes to more bytes than allowed.
     pub fn pieces(&self, limits: &Limits) -> Result<Pieces> {
         pieces_of(self.source.clone(), self.component.clone(), limits)
     }
@@ -100,7 +100,7 @@ impl Stored {
     /// Returns a stream of the decoded bytes, which fails at its end if the CRC-32 differs.
     ///
     /// # Errors
-    /// As [`Stored::pieces`].
+    /// Returns the same errors as [`Stored::pieces`].
     pub fn stream(&self, limits: &Limits) -> Result<Decode> {
         let (pieces, crc) = (self.pieces(limits)?, Crc32::zip());
         Ok(Decode { pieces, piece: Bytes::new(), crc, wanted_crc: self.crc })
@@ -110,7 +110,7 @@ impl Stored {
 /// Returns the decoded bytes of a range of a source, in order, without checking a digest.
 ///
 /// # Errors
-/// Limit if it decodes to more bytes than allowed.
+/// Returns a `Limit` error if it decodes to more bytes than allowed.
 pub fn pieces_of(source: Source, component: Component, limits: &Limits) -> Result<Pieces> {
     Pieces::with_table(
         Sources::from(source),

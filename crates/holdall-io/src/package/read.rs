@@ -1,7 +1,7 @@
 //! Files of a package as streams whose hashes are checked.
 
 use crate::error::io;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::model::Hasher;
 use holdall_core::{Algorithm, Digest, Error};
 use holdall_package::{rules::HASH, wrong_hash};
@@ -66,7 +66,7 @@ impl FileReader {
     #[cold]
     fn wrong(&mut self, what: String) -> io::Error {
         self.failed = true;
-        io::Error::other(HASH.broken(format!("`{}`: {what}", self.path.shown())))
+        io::Error::other(HASH.broken(format!("`{}`: {what}", self.path.escaped())))
     }
 }
 
@@ -126,6 +126,6 @@ pub fn fill(from: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
 pub fn reading(e: std::io::Error, path: &str) -> Error {
     match e.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(own) => own.clone(),
-        None => io(e, format_args!("reading `{}`", path.shown())),
+        None => io(e, format_args!("reading `{}`", path.escaped())),
     }
 }

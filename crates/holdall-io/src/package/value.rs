@@ -13,7 +13,7 @@ impl PackageReader {
     /// Returns the tensor of this name in `tensor_data`.
     ///
     /// # Errors
-    /// As [`PackageReader::read`]; NotFound if there is no such tensor; Malformed if its file does not match its row.
+    /// Returns the same errors as [`PackageReader::read`]; a `NotFound` error if there is no such tensor; a `Malformed` error if its file does not match its row.
     pub fn value(&self, tensor: &str) -> Result<TensorValue> {
         let row = self.inner.numbers.get(tensor).and_then(|at| self.tensors().get(*at));
         let Some(row) = row else { return Err(self.no_tensor(tensor)) };

@@ -4,7 +4,7 @@ use crate::checked::Check;
 use crate::compress::Compression;
 use crate::dense::DensePieces;
 use crate::file::Tensor;
-use crate::items::{ComponentSource, CopyMode, Item, MadePieces};
+use crate::items::{ComponentSource, ComputedPieces, CopyMode, Item};
 use bytes::Bytes;
 use holdall_core::codec::PLANE_FRAME_LEN;
 use holdall_core::layout::without_parameters;
@@ -32,7 +32,7 @@ const PIECE: u64 = 4 << 20;
 /// planes would not be smaller than the dense tensor, estimated from samples: unless they are `required`.
 ///
 /// # Errors
-/// Errors of reading the samples.
+/// Returns the errors of reading the samples.
 pub fn item(tensor: &Tensor, required: bool) -> Result<Option<Item>> {
     let plane_type = tensor.dense_type().filter(|plane_type| plane_type.logical_type.is_none());
     let Some(plane_type) = plane_type.and_then(|plane_type| PlaneType::by_dtype(plane_type.dtype))
@@ -162,7 +162,7 @@ fn samples(count: u64) -> Vec<Range<u64>> {
 /// stored then, by samples.
 ///
 /// # Errors
-/// Errors of zstd.
+/// Returns the errors of zstd.
 pub fn best(bytes: &[u8]) -> Result<(Option<Compression>, f64)> {
     let frame_len = PLANE_FRAME_LEN as usize;
     let step = (bytes.len() / 4).max(frame_len);
@@ -230,8 +230,8 @@ impl PlaneSource {
     /// Returns the bytes of the plane. The digests of the tensor are checked.
     ///
     /// # Errors
-    /// Errors of reading the tensor.
-    pub(crate) fn pieces(&self) -> Result<MadePieces> {
+    /// Returns the errors of reading the tensor.
+    pub(crate) fn pieces(&self) -> Result<ComputedPieces> {
         let (split, plane) = (Arc::clone(&self.split), self.plane);
         let count = split.tensor.count();
         if count.saturating_mul(split.plane_type.count as u64) <= AT_ONCE {

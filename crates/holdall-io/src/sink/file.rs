@@ -91,7 +91,7 @@ impl FileSink {
     /// Starts a file that will be at `target`. A symbolic link there is followed.
     ///
     /// # Errors
-    /// Misuse if the file exists and `overwrite` is not set; Io if its folder cannot be written.
+    /// Returns a `Misuse` error if the file exists and `overwrite` is not set; an `Io` error if its folder cannot be written.
     pub fn create(target: &Path, overwrite: bool, durability: Durability) -> Result<FileSink> {
         let named = target.to_owned();
         let target = target_path(&named, overwrite)?;
@@ -116,7 +116,7 @@ impl FileSink {
     /// have much to do before they call [`FileSink::create`].
     ///
     /// # Errors
-    /// As [`FileSink::create`].
+    /// Returns the same errors as [`FileSink::create`].
     pub fn check(target: &Path, overwrite: bool) -> Result<()> {
         let there = target_path(target, overwrite)?;
         match folder(&there).metadata() {
@@ -129,17 +129,17 @@ impl FileSink {
     /// Returns the canonical path of a file at `target`, which need not exist.
     ///
     /// # Errors
-    /// As [`FileSink::check`].
+    /// Returns the same errors as [`FileSink::check`].
     pub fn resolve(target: &Path) -> Result<PathBuf> {
         let there = target_path(target, true)?;
         let beside = folder(&there).canonicalize().map_err(|e| not_created(e, &there, target))?;
         Ok(there.file_name().map_or_else(|| there.clone(), |name| beside.join(name)))
     }
 
-    /// Replaces the bytes that were appended at offset `at` by `bytes`, before the file is published. For headers that
+    /// Replaces the bytes that were appended at `offset` by `bytes`, before the file is published. For headers that
     /// are only known once everything after them is written.
-    pub fn patch(&mut self, at: u64, bytes: Vec<u8>) {
-        self.patches.push((at, bytes));
+    pub fn patch(&mut self, offset: u64, bytes: Vec<u8>) {
+        self.patches.push((offset, bytes));
     }
 
     fn as_file(&self) -> &File {
@@ -388,7 +388,7 @@ fn target_path(named: &Path, overwrite: bool) -> Result<PathBuf> {
         }
         Ok(_) if !overwrite => Err(exists(named)),
         Err(missing) if missing.kind() == ErrorKind::NotFound && names_a_folder(named) => refused(
-            IO.broken("this names a folder, and it does not exist")
+            IO.broken("the path names a folder, which does not exist")
                 .with_hint("create the folder first, and name a file in it")
                 .with_cause(missing),
         ),
@@ -409,9 +409,9 @@ fn names_a_folder(path: &Path) -> bool {
 
 /// Follows the symbolic links at `named` if there is no file yet. Returns `None` for a cycle.
 fn followed(named: &Path) -> Option<PathBuf> {
-    const MOST_LINKS: usize = 40;
+    const MAX_LINKS: usize = 40;
     let mut at = named.to_owned();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         let Ok(to) = at.read_link() else { return Some(at) };
         at = folder(&at).join(to);
     }

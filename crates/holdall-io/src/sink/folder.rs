@@ -29,7 +29,7 @@ impl FolderSink {
     /// Starts a folder that will be at `target`.
     ///
     /// # Errors
-    /// `exists_rule` if the target exists and `overwrite` is not set, or if it is not a folder; Io if its parent folder
+    /// Returns `exists_rule` if the target exists and `overwrite` is not set, or if it is not a folder; an `Io` error if its parent folder
     /// cannot be written.
     pub fn create(
         target: &Path,
@@ -63,7 +63,7 @@ impl FolderSink {
     /// in the folder are as durable as their writer made them.
     ///
     /// # Errors
-    /// `exists_rule` if the target was created meanwhile; Io.
+    /// Returns `exists_rule` if the target was created meanwhile; an `Io` error.
     pub fn finish(self, durability: Durability) -> Result<()> {
         let failed = |e| io(e, "publishing").in_source(self.target.display());
         if let Some(mode) = self.mode {
@@ -92,7 +92,7 @@ impl FolderSink {
     /// Checks that a folder can be created at `target`, as far as that can be known without creating it.
     ///
     /// # Errors
-    /// As [`FolderSink::create`].
+    /// Returns the same errors as [`FolderSink::create`].
     pub fn check(target: &Path, overwrite: bool, exists_rule: &'static Rule) -> Result<()> {
         match target.symlink_metadata() {
             Err(_) => match target.file_name() {
@@ -104,7 +104,8 @@ impl FolderSink {
             Ok(_) if !overwrite => Err(exists(target, exists_rule)),
             Ok(meta) if meta.is_dir() => Ok(()),
             Ok(_) => {
-                let e = exists_rule.broken("this is a file, and a folder does not replace it");
+                let e =
+                    exists_rule.broken("the target is a file, which is not replaced by a folder");
                 let e = e.with_hint("choose another path, or remove the file first");
                 Err(e.in_source(target.display()))
             }
@@ -114,7 +115,7 @@ impl FolderSink {
 
 #[cold]
 fn exists(target: &Path, exists_rule: &'static Rule) -> Error {
-    exists_rule.broken("this exists already").in_source(target.display())
+    exists_rule.broken("the target exists already").in_source(target.display())
 }
 
 #[cold]

@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Returns an error if `path` is an address, because files can only be written to local paths.
 ///
 /// # Errors
-/// Unsupported: `write/address`.
+/// Returns an `Unsupported` error: `write/address`.
 pub fn check_local(path: &Path) -> Result<()> {
     let location = crate::Location::new(path);
     match location.as_address() {
@@ -58,7 +58,7 @@ pub trait Sink {
     /// Announces, before the first byte, at least how many bytes will be appended, and reserves space for them.
     ///
     /// # Errors
-    /// Io if there is not enough space.
+    /// Returns an `Io` error if there is not enough space.
     fn reserve(&mut self, bytes: u64) -> Result<()> {
         let _ = bytes;
         Ok(())
@@ -67,14 +67,14 @@ pub trait Sink {
     /// Appends bytes.
     ///
     /// # Errors
-    /// Io. The sink cannot be used any more then; dropping it removes all traces of the file.
+    /// Returns an `Io` error. The sink cannot be used any more then; dropping it removes all traces of the file.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
     /// Appends `len` bytes that `read` returns, in chunks of at most [`FILL_LEN`]. `read` must fill the whole buffer
     /// that it is called with. A sink that passes its own memory to `read` saves a copy.
     ///
     /// # Errors
-    /// As [`Sink::append`]; errors of `read`.
+    /// Returns the same errors as [`Sink::append`]; errors of `read`.
     fn fill(&mut self, len: u64, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
         let mut memory = vec![0; len.min(FILL_LEN as u64) as usize];
         let mut left = len;
@@ -91,7 +91,7 @@ pub trait Sink {
     /// be read back, for example from a pipe. Nothing may be appended afterwards.
     ///
     /// # Errors
-    /// Io. The sink cannot be used any more then.
+    /// Returns an `Io` error. The sink cannot be used any more then.
     fn read_back(&mut self) -> Result<Option<Arc<dyn ByteSource>>> {
         Ok(None)
     }
@@ -99,6 +99,6 @@ pub trait Sink {
     /// Publishes the appended bytes.
     ///
     /// # Errors
-    /// Io; nothing is published then.
+    /// Returns an `Io` error; nothing is published then.
     fn finish(self) -> Result<Self::Done>;
 }

@@ -69,7 +69,7 @@ pub fn folder(target: &Path) -> &Path {
 /// Flushes the folder of `target` to the disk, so that renames, new files and removals in it are durable.
 ///
 /// # Errors
-/// Io.
+/// Returns an `Io` error.
 pub fn sync_folder(target: &Path) -> io::Result<()> {
     #[cfg(unix)]
     File::open(folder(target))?.sync_all()?;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn another_group_gets_nothing_and_the_old_one_no_more() {
+    fn a_changed_group_never_gains_permissions() {
         for (old, new) in
             [(0o640, 0o600), (0o664, 0o604), (0o604, 0o600), (0o4755, 0o705), (0o647, 0o604)]
         {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn stale_files_go_and_those_being_written_stay() {
+    fn stale_files_are_removed_and_locked_ones_kept() {
         let dir = tempfile::tempdir().unwrap();
         // A killed process leaves the name, but not the lock.
         let killed = temporary(dir.path()).unwrap();

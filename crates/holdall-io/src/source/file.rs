@@ -29,7 +29,7 @@ impl FileSource {
     /// Opens a file.
     ///
     /// # Errors
-    /// Io if the file cannot be opened, or is a directory. If it does not exist, the error suggests a similar name in
+    /// Returns an `Io` error if the file cannot be opened, or is a directory. If it does not exist, the error suggests a similar name in
     /// the same folder.
     pub fn open(path: &Path) -> Result<FileSource> {
         let meta = path.metadata().map_err(|e| unopened(path, e))?;
@@ -47,7 +47,7 @@ impl FileSource {
     /// Creates a source of an open file. `path` is its name in errors.
     ///
     /// # Errors
-    /// Io.
+    /// Returns an `Io` error.
     pub fn from_file(file: File, path: &Path) -> Result<FileSource> {
         let meta = file.metadata().map_err(|e| io(e, "opening"))?;
         let (file, stamp) = (Arc::new(file), Stamp::from(&meta));
@@ -127,7 +127,7 @@ impl FileSource {
     }
 
     #[cfg(target_os = "linux")]
-    pub(super) fn is_cold(&self, range: Range<u64>) -> bool {
+    pub(super) fn is_mostly_uncached(&self, range: Range<u64>) -> bool {
         use rustix::io::{Errno, ReadWriteFlags, preadv2};
         let span = range.end.min(self.len).saturating_sub(range.start);
         let probes = (span >> 20).clamp(1, 16);
@@ -142,7 +142,7 @@ impl FileSource {
 
     /// Reads a range if that does not have to wait for the disk; otherwise returns `None`.
     #[cfg(target_os = "linux")]
-    pub(super) fn read_at_hand(&self, range: Range<u64>) -> Option<Result<Bytes>> {
+    pub(super) fn read_without_waiting(&self, range: Range<u64>) -> Option<Result<Bytes>> {
         use rustix::io::{Errno, ReadWriteFlags, preadv2};
         let len = range.end.min(self.len).saturating_sub(range.start) as usize;
         let mut bytes = vec![0; len];
@@ -156,7 +156,7 @@ impl FileSource {
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn read_at_hand(&self, range: Range<u64>) -> Option<Result<Bytes>> {
+    pub(super) fn read_without_waiting(&self, range: Range<u64>) -> Option<Result<Bytes>> {
         Some(self.read_range(range))
     }
 
@@ -169,7 +169,7 @@ impl FileSource {
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn is_cold(&self, _: Range<u64>) -> bool {
+    pub(super) fn is_mostly_uncached(&self, _: Range<u64>) -> bool {
         false
     }
 }
@@ -247,7 +247,7 @@ fn is_remote(_: &File) -> bool {
 }
 
 /// The number of names in a folder that are searched for a similar one.
-const MOST_NAMES: usize = 10_000;
+const MAX_NAMES: usize = 10_000;
 
 #[cold]
 fn unopened(path: &Path, e: std::io::Error) -> Error {
@@ -263,7 +263,7 @@ fn unopened(path: &Path, e: std::io::Error) -> Error {
 fn near(path: &Path) -> Option<String> {
     let wanted = path.file_name()?.to_str()?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let entries = folder.unwrap_or(Path::new(".")).read_dir().ok()?.take(MOST_NAMES).flatten();
+    let entries = folder.unwrap_or(Path::new(".")).read_dir().ok()?.take(MAX_NAMES).flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let names: Vec<String> = names.filter(|name| name != wanted).collect();
     let near = nearest(wanted, names.iter().map(String::as_str))?;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The cached parts of one file.
 #[derive(Default)]
-pub(super) struct Held(Arc<Mutex<Parts>>);
+pub(super) struct ReceivedParts(Arc<Mutex<Parts>>);
 
 #[derive(Default)]
 struct Parts {
@@ -24,7 +24,7 @@ struct Parts {
 const KEPT: usize = 32;
 /// The number of bytes that all sources keep together: more than opening all files of a model at once receives, so that
 /// nothing is evicted before it is used.
-const MOST: usize = 32 << 20;
+const MAX_HELD_LEN: usize = 32 << 20;
 
 /// The number of bytes that all sources keep now.
 static BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -38,10 +38,10 @@ struct Sources {
     room: usize,
 }
 
-impl Held {
+impl ReceivedParts {
     /// Creates the cache with the parts that were received when the file was opened.
-    pub(super) fn new(first: Vec<(u64, Bytes)>) -> Held {
-        let held = Held::default();
+    pub(super) fn new(first: Vec<(u64, Bytes)>) -> ReceivedParts {
+        let held = ReceivedParts::default();
         let mut parts = lock(&held.0);
         parts.add(first.iter().map(|(_, bytes)| bytes.len()).sum());
         parts.first = first;
@@ -52,8 +52,8 @@ impl Held {
     }
 
     /// Creates the cache with parts that are never evicted, for a source that cannot fetch them again.
-    pub(super) fn for_good(first: Vec<(u64, Bytes)>) -> Held {
-        let held = Held::default();
+    pub(super) fn permanent(first: Vec<(u64, Bytes)>) -> ReceivedParts {
+        let held = ReceivedParts::default();
         lock(&held.0).first = first;
         held
     }
@@ -86,12 +86,12 @@ impl Held {
     /// Evicts the parts of other sources until the overall bound is met, starting with the source that was opened
     /// first.
     fn make_room(&self) {
-        if BYTES.load(Ordering::Relaxed) <= MOST {
+        if BYTES.load(Ordering::Relaxed) <= MAX_HELD_LEN {
             return;
         }
         let sources = &mut lock(&SOURCES).all;
         for _ in 0..sources.len() {
-            if BYTES.load(Ordering::Relaxed) <= MOST {
+            if BYTES.load(Ordering::Relaxed) <= MAX_HELD_LEN {
                 return;
             }
             let Some(other) = sources.pop_front() else { return };
@@ -162,13 +162,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_together_keep_no_more_than_they_may() {
+    fn cached_parts_are_bounded_over_all_sources() {
         let part = || Bytes::from(vec![0; 1 << 20]);
-        let for_good = Held::for_good(vec![(0, part())]);
-        let all: Vec<Held> = (0..100).map(|_| Held::new(vec![(0, part())])).collect();
-        let has = |held: &Held| held.cut(&(5..10)).is_some();
+        let for_good = ReceivedParts::permanent(vec![(0, part())]);
+        let all: Vec<ReceivedParts> =
+            (0..100).map(|_| ReceivedParts::new(vec![(0, part())])).collect();
+        let has = |held: &ReceivedParts| held.cut(&(5..10)).is_some();
         let kept = all.iter().filter(|held| has(held)).count();
-        assert!((1..=MOST >> 20).contains(&kept), "{kept}");
+        assert!((1..=MAX_HELD_LEN >> 20).contains(&kept), "{kept}");
         // Those that were opened last are still needed.
         assert!(all[100 - kept..].iter().all(has) && has(&for_good));
         // A reader that continues keeps its parts, and others are evicted.
@@ -179,12 +180,12 @@ mod tests {
             all[50].cut(&(64 << 20..65 << 20)).is_some()
                 && all[50].cut(&(1 << 20..2 << 20)).is_none()
         );
-        assert!(BYTES.load(Ordering::Relaxed) <= MOST + (KEPT << 20));
+        assert!(BYTES.load(Ordering::Relaxed) <= MAX_HELD_LEN + (KEPT << 20));
         drop(all);
         // Other tests add nothing.
         assert_eq!(BYTES.load(Ordering::Relaxed), 0);
         for _ in 0..1000 {
-            drop(Held::new(vec![(0, Bytes::new())]));
+            drop(ReceivedParts::new(vec![(0, Bytes::new())]));
         }
         assert!(lock(&SOURCES).all.len() <= 64 + 2 * 64);
     }

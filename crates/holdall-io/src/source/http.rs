@@ -1,6 +1,6 @@
 //! A file on a web server, read by range requests.
 
-use super::held::{Held, cut, lock, missing};
+use super::held::{ReceivedParts, cut, lock, missing};
 use super::{ByteSource, check_range};
 use crate::buffer::Buffer;
 use crate::http::rules::{ANSWER, CHANGED, ENCODING, RANGES, SCHEME, VALIDATOR};
@@ -9,7 +9,7 @@ use crate::http::{
 };
 use crate::workers;
 use bytes::Bytes;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::read::{MergedRead, ReadHints, join};
 use holdall_core::{Error, Result, Warning};
 use holdall_formats::IndexLocation;
@@ -40,7 +40,7 @@ pub struct HttpSource {
     is_telling: bool,
     /// Whether the first response contained the whole file.
     is_whole: bool,
-    held: Held,
+    held: ReceivedParts,
 }
 
 /// The part of a file that is fetched first.
@@ -65,7 +65,7 @@ const GAP: u64 = 64 << 10;
 /// this many bytes.
 const WIDE_GAP: u64 = 256 << 10;
 /// The greatest length in bytes of a merged request.
-const MOST: u64 = ReadHints::REMOTE.piece;
+const MAX_REQUEST_LEN: u64 = ReadHints::REMOTE.piece;
 /// The number of parallel requests if they are large. Each is a connection of its own, and a few connections do not
 /// fill a fast line.
 const AT_ONCE: usize = 8;
@@ -81,7 +81,7 @@ impl HttpSource {
     /// Opens the file at `url` by one request, or two if the server does not support ranges from the end.
     ///
     /// # Errors
-    /// Misuse if the URL is invalid or `policy` refuses it; Io; Unsupported ([`RANGES`]) if the server does not support
+    /// Returns a `Misuse` error if the URL is invalid or `policy` refuses it; an `Io` error; Unsupported ([`RANGES`]) if the server does not support
     /// ranges and the file is longer than 512 KiB.
     pub fn open(url: &str, policy: &Policy) -> Result<HttpSource> {
         HttpSource::open_with(url, Client::new(policy), Begin::Unknown)
@@ -90,7 +90,7 @@ impl HttpSource {
     /// Opens the file at `url` with `client`, fetching the part `begin` first.
     ///
     /// # Errors
-    /// As [`HttpSource::open`].
+    /// Returns the same errors as [`HttpSource::open`].
     pub(crate) fn open_with(url: &str, client: Client, begin: Begin) -> Result<HttpSource> {
         let asked = Url::parse(url).map_err(|e| {
             let e = match e.code() == SCHEME.code {
@@ -98,7 +98,7 @@ impl HttpSource {
                 true => e.with_hint(ADDRESSES),
                 false => e,
             };
-            e.in_source(crate::http::shown(url))
+            e.in_source(crate::http::redacted(url))
         })?;
         let name = asked.to_string();
         HttpSource::open_by(client, asked, name, begin)
@@ -107,7 +107,7 @@ impl HttpSource {
     /// Opens the file at `asked` with `client`, fetching the part `begin` first. `name` is its name in errors.
     ///
     /// # Errors
-    /// As [`HttpSource::open`].
+    /// Returns the same errors as [`HttpSource::open`].
     pub(crate) fn open_by(
         client: Client,
         asked: Url,
@@ -143,8 +143,8 @@ impl HttpSource {
         let prefetched = [first.part].into_iter().chain(head).collect();
         let held = match is_whole && first.validator.weakness().is_some() {
             // The parts are of one version. If they were evicted and fetched again, they could be of another.
-            true => Held::for_good(prefetched),
-            false => Held::new(prefetched),
+            true => ReceivedParts::permanent(prefetched),
+            false => ReceivedParts::new(prefetched),
         };
         Ok(HttpSource {
             client,
@@ -294,10 +294,10 @@ impl ByteSource for HttpSource {
             out.push(self.cached(range));
         }
         let missing = missing(ranges, &out);
-        let mut reads = join(&missing, GAP, MOST);
+        let mut reads = join(&missing, GAP, MAX_REQUEST_LEN);
         if reads.len() > AT_ONCE {
             // More requests than can run in parallel: merge across wider gaps.
-            reads = join(&missing, WIDE_GAP, MOST);
+            reads = join(&missing, WIDE_GAP, MAX_REQUEST_LEN);
         }
         let is_small = |read: &MergedRead| read.range.end - read.range.start <= WIDE_GAP;
         let at_once = if reads.iter().all(is_small) { SMALL_AT_ONCE } else { AT_ONCE };
@@ -359,7 +359,7 @@ impl fmt::Debug for HttpSource {
     }
 }
 
-/// What the first response reported.
+/// The properties of the remote file in the first response.
 struct FirstAnswer {
     url: Url,
     len: u64,
@@ -514,7 +514,7 @@ fn refuse_encoding(answer: &Answer) -> Result<()> {
     match answer.encoding()? {
         None => Ok(()),
         Some(name) => {
-            let name = name.shown();
+            let name = name.escaped();
             Err(ENCODING
                 .broken(format!("the server sent the file with the content encoding `{name}`, which was not requested")))
         }

@@ -47,7 +47,7 @@ impl<'a> LocalFile<'a> {
     /// Reads a copy of a range, even if the file is mapped.
     ///
     /// # Errors
-    /// As [`ByteSource::read`](super::ByteSource::read).
+    /// Returns the same errors as [`ByteSource::read`](super::ByteSource::read).
     pub fn read(&self, range: Range<u64>) -> Result<Bytes> {
         use super::ByteSource as _;
         if !self.has(&range) {
@@ -57,16 +57,16 @@ impl<'a> LocalFile<'a> {
     }
 
     /// Reads a range if that does not have to wait for the disk; otherwise returns `None`.
-    pub fn read_at_hand(&self, range: Range<u64>) -> Option<Result<Bytes>> {
+    pub fn read_without_waiting(&self, range: Range<u64>) -> Option<Result<Bytes>> {
         if !self.has(&range) {
             return Some(Err(super::outside(&range, self.len)));
         }
-        self.file.read_at_hand(self.shifted(&range))
+        self.file.read_without_waiting(self.shifted(&range))
     }
 
     /// Returns `true` if most bytes of the range would have to be read from the disk. An estimate.
-    pub fn is_cold(&self, range: Range<u64>) -> bool {
-        self.file.is_cold(self.shifted(&range))
+    pub fn is_mostly_uncached(&self, range: Range<u64>) -> bool {
+        self.file.is_mostly_uncached(self.shifted(&range))
     }
 
     /// Advises the system that a range will be read soon, so that it starts to read ahead.
@@ -79,7 +79,7 @@ impl<'a> LocalFile<'a> {
     pub fn fill_cache(&self, range: Range<u64>, first: u64, is_wanted: &dyn Fn() -> bool) {
         let len = range.end.saturating_sub(range.start);
         let fits = || available_memory().is_some_and(|free| len <= free / 2);
-        if !self.has(&range) || !self.is_cold(range.clone()) || !fits() {
+        if !self.has(&range) || !self.is_mostly_uncached(range.clone()) || !fits() {
             return;
         }
         let first = first.clamp(range.start, range.end);
@@ -112,7 +112,7 @@ impl<'a> LocalFile<'a> {
     /// Returns `None` if the source is empty or is not mapped, or if the address space has no room for the mapping.
     ///
     /// # Errors
-    /// Io if the operating system cannot map it for another reason.
+    /// Returns an `Io` error if the operating system cannot map it for another reason.
     pub fn map_private(&self) -> Result<Option<Buffer>> {
         let Ok(len) = usize::try_from(self.len) else { return Ok(None) };
         if self.map.is_none() || len == 0 {

@@ -44,7 +44,7 @@ impl MapSource {
     /// Maps a whole file.
     ///
     /// # Errors
-    /// Io if the operating system cannot map it.
+    /// Returns an `Io` error if the operating system cannot map it.
     pub fn new(file: FileSource) -> Result<MapSource> {
         match Mapped::new(file)? {
             Mapped::Map(map) => Ok(map),
@@ -71,7 +71,7 @@ impl Mapped {
     /// Maps a whole file if the address space has room for it.
     ///
     /// # Errors
-    /// Io if the operating system cannot map it for another reason.
+    /// Returns an `Io` error if the operating system cannot map it for another reason.
     pub fn new(file: FileSource) -> Result<Mapped> {
         if file.is_empty() {
             // An empty range cannot be mapped.
@@ -99,7 +99,7 @@ impl Mapped {
 /// Maps bytes of a file copy-on-write. Returns `None` if the address space has no room for them.
 ///
 /// # Errors
-/// Io if the operating system cannot map them for another reason.
+/// Returns an `Io` error if the operating system cannot map them for another reason.
 pub(super) fn map_private(file: &FileSource, start: u64, len: usize) -> Result<Option<Buffer>> {
     // Pages are allocated when they are written to, so none are reserved for the whole file.
     let mut options = memmap2::MmapOptions::new();
@@ -117,7 +117,7 @@ pub(super) fn map_private(file: &FileSource, start: u64, len: usize) -> Result<O
 /// Maps a file, or reads it if the address space has no room for the mapping.
 ///
 /// # Errors
-/// As [`Mapped::new`].
+/// Returns the same errors as [`Mapped::new`].
 pub fn mapped_or_read(file: FileSource) -> Result<Arc<dyn ByteSource>> {
     Ok(match Mapped::new(file)? {
         Mapped::Map(map) => Arc::new(map),

@@ -65,7 +65,7 @@ pub trait ByteSource: Send + Sync {
     /// Reads the bytes of each range.
     ///
     /// # Errors
-    /// Io if a range cannot be read completely; Malformed if a range is outside the source.
+    /// Returns an `Io` error if a range cannot be read completely; a `Malformed` error if a range is outside the source.
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>>;
 
     /// Returns `true` if the source has no bytes.
@@ -76,7 +76,7 @@ pub trait ByteSource: Send + Sync {
     /// Reads the bytes of one range.
     ///
     /// # Errors
-    /// As [`ByteSource::read`].
+    /// Returns the same errors as [`ByteSource::read`].
     fn read_range(&self, range: Range<u64>) -> Result<Bytes> {
         let mut all = self.read(std::slice::from_ref(&range))?;
         Ok(all.pop().debug_unwrap())
@@ -85,7 +85,7 @@ pub trait ByteSource: Send + Sync {
     /// Fills `out` with the bytes from `offset` on. Implement it if that saves a copy.
     ///
     /// # Errors
-    /// As [`ByteSource::read`].
+    /// Returns the same errors as [`ByteSource::read`].
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let end = offset.saturating_add(out.len() as u64);
         out.copy_from_slice(&self.read_range(offset..end)?);
@@ -156,7 +156,9 @@ pub fn read_now(source: &dyn ByteSource, ranges: &[Range<u64>]) -> Result<Vec<By
 /// instead of touched, because the system would load megabytes around each page.
 pub fn read_part(source: &dyn ByteSource, range: Range<u64>) -> Result<Bytes> {
     match source.local() {
-        Some(local) if local.is_mapped() && local.is_cold(range.clone()) => local.read(range),
+        Some(local) if local.is_mapped() && local.is_mostly_uncached(range.clone()) => {
+            local.read(range)
+        }
         _ => source.read_range(range),
     }
 }
@@ -164,7 +166,7 @@ pub fn read_part(source: &dyn ByteSource, range: Range<u64>) -> Result<Bytes> {
 /// Calls `read` until it succeeds, each time fetching the ranges that it requests into `window`, all at once.
 ///
 /// # Errors
-/// Errors of `read` and of the source.
+/// Returns the errors of `read` and of the source.
 pub fn fetched<T>(
     source: &dyn ByteSource,
     window: &mut Window,
@@ -185,7 +187,7 @@ pub fn fetched<T>(
 /// Checks that a range lies within a source of `len` bytes.
 ///
 /// # Errors
-/// [`OUTSIDE`] if it does not.
+/// Returns [`OUTSIDE`] if it does not.
 pub fn check_range(range: &Range<u64>, len: u64) -> Result<()> {
     if range.start > range.end || range.end > len {
         return Err(outside(range, len));

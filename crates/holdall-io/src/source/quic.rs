@@ -33,7 +33,7 @@ impl QuicSource {
     /// Opens the file at `address`, with the hosts, certificate authorities and timeouts of `policy`.
     ///
     /// # Errors
-    /// `net/address`, `net/failed`, `net/certificate`, `net/token`, `net/no-file`; `http/private-host`.
+    /// Returns `net/address`, `net/failed`, `net/certificate`, `net/token`, `net/no-file`; `http/private-host`.
     pub fn open(address: &str, policy: &Policy) -> Result<QuicSource> {
         let address = Address::parse(address)?;
         let (host, port, hosts) = (address.host.clone(), address.port, policy.hosts);
@@ -89,8 +89,8 @@ impl QuicSource {
             || (),
             |(), (ranges, out)| {
                 self.remote.fetch(ranges, &self.urgency, |piece| {
-                    let end = piece.at as usize + piece.bytes.len();
-                    out[piece.range_index][piece.at as usize..end].copy_from_slice(piece.bytes);
+                    let end = piece.offset as usize + piece.bytes.len();
+                    out[piece.range_index][piece.offset as usize..end].copy_from_slice(piece.bytes);
                     Ok(())
                 })
             },
@@ -107,7 +107,7 @@ impl ByteSource for QuicSource {
         ranges.iter().try_for_each(|range| self.check(range))?;
         let at_hand: Vec<Option<Bytes>> = ranges.iter().map(|range| self.at_hand(range)).collect();
         let missing = missing(ranges, &at_hand);
-        let gap = if self.remote.is_proven() { GROUP } else { GAP };
+        let gap = if self.remote.with_proofs() { GROUP } else { GAP };
         let reads = join(&missing, gap, self.read_hints().piece);
         let new = |read: &MergedRead| Buffer::new((read.range.end - read.range.start) as usize);
         let mut buffers = reads.iter().map(new).collect::<Result<Vec<_>>>()?;

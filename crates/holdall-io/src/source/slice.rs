@@ -17,7 +17,7 @@ impl SliceSource {
     /// Creates a source of the bytes `range` of `whole`.
     ///
     /// # Errors
-    /// Malformed if the range is outside `whole`.
+    /// Returns a `Malformed` error if the range is outside `whole`.
     pub fn new(whole: Arc<dyn ByteSource>, range: Range<u64>) -> Result<SliceSource> {
         check_range(&range, whole.len())?;
         Ok(SliceSource { whole, range, digest: None })

@@ -2,7 +2,7 @@
 
 use super::rules::ADDRESS;
 use holdall_core::Result;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use std::fmt;
 
 /// The storage provider.
@@ -52,11 +52,11 @@ impl Address {
     /// Parses an address.
     ///
     /// # Errors
-    /// [`ADDRESS`] if it is invalid.
+    /// Returns [`ADDRESS`] if it is invalid.
     pub(crate) fn parse(text: &str) -> Result<Address> {
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
         let Some(kind) = Kind::from_scheme(scheme) else {
-            return Err(ADDRESS.broken(format!("unknown scheme in `{}`", shown(text).shown())));
+            return Err(ADDRESS.broken(format!("unknown scheme in `{}`", redacted(text).escaped())));
         };
         let address = match kind {
             Kind::Hub => parse_hub(rest)?,
@@ -135,7 +135,7 @@ impl fmt::Display for Address {
 }
 
 /// Returns an address in a form that may be displayed, without keys that a user may have written into it.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn redacted(text: &str) -> String {
     match Address::parse(text) {
         Ok(address) => address.to_string(),
         Err(_) => {
@@ -182,6 +182,6 @@ mod tests {
         ] {
             assert_eq!(Address::parse(text).unwrap_err().code(), "stores/address", "{text}");
         }
-        assert_eq!(shown("s3://id:secret@b/k"), "s3://b/k");
+        assert_eq!(redacted("s3://id:secret@b/k"), "s3://b/k");
     }
 }

@@ -109,7 +109,7 @@ pub(super) fn given(body: &[u8]) -> Option<Expiring<FoundKeys>> {
 /// Posts a form to a token service, and returns the body of the response.
 ///
 /// # Errors
-/// [`CREDENTIALS`] if the service refuses.
+/// Returns [`CREDENTIALS`] if the service refuses.
 pub(super) fn post_form(client: &Client, url: &Url, form: &str) -> Result<Vec<u8>> {
     let request = HttpRequest::new("POST", url.clone(), form.as_bytes())
         .with("content-type", "application/x-www-form-urlencoded");
@@ -235,10 +235,10 @@ mod tests {
         let (config, secrets) = (config.to_str().unwrap(), secrets.to_str().unwrap());
         let files = [("AWS_CONFIG_FILE", config), ("AWS_SHARED_CREDENTIALS_FILE", secrets)];
         let with = |more: &[(&str, &str)]| {
-            StoreOptions::alone().in_environment(&[&files[..], more].concat())
+            StoreOptions::isolated().in_environment(&[&files[..], more].concat())
         };
         let pair = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
-        assert_eq!(keys(&StoreOptions::alone()), None);
+        assert_eq!(keys(&StoreOptions::isolated()), None);
         assert_eq!(keys(&with(&[])), pair("D", ""));
         assert_eq!(keys(&with(&[("AWS_PROFILE", "other")])), pair("O", "T"));
         let env = [("AWS_ACCESS_KEY_ID", "E"), ("AWS_SECRET_ACCESS_KEY", "e")];

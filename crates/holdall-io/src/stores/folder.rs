@@ -34,14 +34,14 @@ impl Stores {
     /// Starts a folder that will be uploaded to an address such as `s3://bucket/model/`.
     ///
     /// # Errors
-    /// Misuse if there are objects below the address and `overwrite` is not set; errors of the store.
+    /// Returns a `Misuse` error if there are objects below the address and `overwrite` is not set; errors of the store.
     pub fn stage_folder(
         &self,
         text: &str,
         policy: &Policy,
         overwrite: bool,
     ) -> Result<StagedFolder> {
-        let mut address = Address::parse(text).map_err(|e| e.in_source(super::shown(text)))?;
+        let mut address = Address::parse(text).map_err(|e| e.in_source(super::redacted(text)))?;
         if !address.is_folder() {
             address.key.push('/');
         }
@@ -70,7 +70,7 @@ impl StagedFolder {
     /// Uploads the files of the folder. If that fails, removes those that were uploaded.
     ///
     /// # Errors
-    /// Misuse if an object exists and may not be replaced; errors of the store; Io.
+    /// Returns a `Misuse` error if an object exists and may not be replaced; errors of the store; an `Io` error.
     pub fn publish(self) -> Result<()> {
         let name = self.address.to_string();
         let run = || {
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_opens_a_model_is_last() {
+    fn the_file_that_opens_a_model_is_uploaded_last() {
         let folder = tempfile::tempdir().unwrap();
         let select = |names: &[&str]| {
             for name in names {

@@ -51,7 +51,7 @@ mod xml;
 #[cfg(feature = "stores")]
 use address::Address;
 #[cfg(feature = "stores")]
-pub(crate) use address::shown;
+pub(crate) use address::redacted;
 #[cfg(feature = "stores")]
 pub use folder::StagedFolder;
 #[cfg(feature = "stores")]
@@ -86,6 +86,6 @@ pub(crate) fn is_scheme(scheme: &str) -> bool {
 
 /// Returns an address in a form that may be displayed.
 #[cfg(not(feature = "stores"))]
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn redacted(text: &str) -> String {
     text.to_owned()
 }

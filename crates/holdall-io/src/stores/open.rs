@@ -73,7 +73,7 @@ impl Stores {
     /// Opens the object at an address over the connections of `client`, and fetches the part `begin` first.
     ///
     /// # Errors
-    /// Errors in the address, the options or the credentials; errors of the store; Io.
+    /// Returns the errors in the address, the options or the credentials; errors of the store; an `Io` error.
     pub(crate) fn open(&self, text: &str, client: &Client, begin: Begin) -> Result<HttpSource> {
         let address = read(text)?;
         let name = address.to_string();
@@ -90,7 +90,7 @@ impl Stores {
     /// `s3://bucket/model/*.safetensors`. Sorted by address.
     ///
     /// # Errors
-    /// Errors of the store; Limit if there are more objects than `Limits::files`.
+    /// Returns the errors of the store; a `Limit` error if there are more objects than `Limits::files`.
     pub fn list(&self, text: &str, policy: &Policy, limits: &Limits) -> Result<Vec<Listed>> {
         let address = read(text)?;
         let glob = match address.key.contains(['*', '?', '[', '{']) {
@@ -184,7 +184,7 @@ fn page(client: &Client, store: &dyn Store, url: &Url) -> Result<Page, FailedTry
 }
 
 fn read(text: &str) -> Result<Address> {
-    Address::parse(text).map_err(|e| e.in_source(super::shown(text)))
+    Address::parse(text).map_err(|e| e.in_source(super::redacted(text)))
 }
 
 /// A value that may expire.

@@ -48,7 +48,7 @@ impl StoreOptions {
 
     /// Returns options of which none is set and that use neither the environment nor profiles nor the machine's
     /// identity.
-    pub fn alone() -> StoreOptions {
+    pub fn isolated() -> StoreOptions {
         StoreOptions { chosen: BTreeMap::new(), environment: Some(BTreeMap::new()) }
     }
 
@@ -56,7 +56,7 @@ impl StoreOptions {
     /// `account_key`, `sas_token`, `connection_string`, `tenant_id`, `client_id` or `client_secret`.
     ///
     /// # Errors
-    /// [`OPTION`] if there is no option of this name, or `anon` is neither `true` nor `false`.
+    /// Returns [`OPTION`] if there is no option of this name, or `anon` is neither `true` nor `false`.
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Result<StoreOptions> {
         let is = |known: &&(&'static str, &[&str])| known.0 == name || known.1.contains(&name);
         let Some((known, _)) = NAMES.iter().find(is) else {
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn options_have_names_and_show_no_values() {
-        let options = StoreOptions::alone().with("aws_access_key_id", "AKIA").unwrap();
+        let options = StoreOptions::isolated().with("aws_access_key_id", "AKIA").unwrap();
         let options = options.with("secret", "s3cr3t").unwrap();
         assert_eq!(options.get("key"), Some("AKIA"));
         assert_eq!(format!("{options:?}"), r#"{"key", "secret"}"#);

@@ -24,7 +24,7 @@ const CHAIN: usize = 5;
 /// or if the profile has no credentials.
 ///
 /// # Errors
-/// [`PROFILE`] if the selected profile does not exist, or its kind of credentials is not supported; errors of the token
+/// Returns [`PROFILE`] if the selected profile does not exist, or its kind of credentials is not supported; errors of the token
 /// service.
 pub(super) fn keys(
     options: &StoreOptions,
@@ -42,7 +42,7 @@ pub(super) fn keys(
 /// `default` profile.
 ///
 /// # Errors
-/// [`PROFILE`] if the selected profile does not exist.
+/// Returns [`PROFILE`] if the selected profile does not exist.
 pub(super) fn profile(options: &StoreOptions) -> Result<Option<Profile>> {
     let named = options.find("profile", &["AWS_PROFILE"]);
     let all = find_profile(options, named.as_deref().unwrap_or("default"));
@@ -336,7 +336,7 @@ mod tests {
         let home = home.path().to_str().unwrap();
         let environment = [&[("HOME", home)][..], more].concat();
         let options =
-            StoreOptions::alone().in_environment(&environment).with("profile", profile)?;
+            StoreOptions::isolated().in_environment(&environment).with("profile", profile)?;
         let policy = Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo);
         match find(&options, &policy, "eu-test-1")?.value {
             FoundKeys::Keys(keys) => Ok((keys.id, keys.token.unwrap_or_default())),
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_on_says_what_to_do() {
+    fn unsupported_profiles_are_refused_with_advice() {
         let config = "[profile a]\nrole_arn = x\nsource_profile = b\n\
             [profile b]\nrole_arn = y\nsource_profile = a\n\
             [profile c]\nrole_arn = x\nsource_profile = gone\n\

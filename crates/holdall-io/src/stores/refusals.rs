@@ -3,7 +3,7 @@
 use super::rules::{CREDENTIALS, DENIED, NO_BUCKET, NO_OBJECT, REGION};
 use super::xml;
 use crate::http::{Answer, FailedTry};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 
 /// Converts an error response to an error, by the code in its header or in its XML. Returns `None` if the status alone
 /// determines the error. `how` is the hint on how to give credentials.
@@ -20,7 +20,7 @@ pub(super) fn refusal(
     let status = answer.status;
     let message = match code.is_empty() {
         true => format!("{store} answers with status {status}"),
-        false => format!("{store} answers with `{}`", code.shown()),
+        false => format!("{store} answers with `{}`", code.escaped()),
     };
     let rule = match code.as_str() {
         "NoSuchKey" | "BlobNotFound" | "EntryNotFound" => &NO_OBJECT,

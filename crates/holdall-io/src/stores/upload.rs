@@ -33,7 +33,7 @@ impl Staged {
     /// Uploads the file, in parts if it is large.
     ///
     /// # Errors
-    /// Misuse if the object exists and may not be replaced; errors of the store; Io. After an error, an old object is
+    /// Returns a `Misuse` error if the object exists and may not be replaced; errors of the store; an `Io` error. After an error, an old object is
     /// unchanged, and no new one exists.
     pub fn publish(self) -> Result<()> {
         let name = self.address.to_string();
@@ -54,10 +54,10 @@ impl Stores {
     /// Starts a file that will be uploaded to an address.
     ///
     /// # Errors
-    /// Misuse if the address is not that of an object, or the object exists and may not be replaced; errors of the
+    /// Returns a `Misuse` error if the address is not that of an object, or the object exists and may not be replaced; errors of the
     /// store.
     pub fn stage(&self, text: &str, policy: &Policy, overwrite: bool) -> Result<Staged> {
-        let address = Address::parse(text).map_err(|e| e.in_source(super::shown(text)))?;
+        let address = Address::parse(text).map_err(|e| e.in_source(super::redacted(text)))?;
         let shown = address.to_string();
         let begin = || {
             let name = address.key.rsplit('/').next().unwrap_or_default();

@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 16;
 /// passed with its text; an element with children is passed when it ends, without text.
 ///
 /// # Errors
-/// [`ANSWER`] if the text is not XML, or has a document type. (Only a document type can define custom entities.)
+/// Returns [`ANSWER`] if the text is not XML, or has a document type. (Only a document type can define custom entities.)
 pub(super) fn read(bytes: &[u8], mut visit: impl FnMut(&[&str], Option<String>)) -> Result<()> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Err(broken("it is not UTF-8")) };
     let mut rest = text.trim_start_matches('\u{feff}');

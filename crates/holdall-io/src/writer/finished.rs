@@ -49,7 +49,7 @@ impl<S: Sink> Finished<S> {
     /// Publishes the file and returns the record of what was written.
     ///
     /// # Errors
-    /// Io; the file is not published then.
+    /// Returns an `Io` error; the file is not published then.
     pub fn publish_with_record(self) -> Result<(S::Done, Record)> {
         Ok((self.sink.finish()?, self.record))
     }
@@ -57,7 +57,7 @@ impl<S: Sink> Finished<S> {
     /// Publishes the file.
     ///
     /// # Errors
-    /// Io; the file is not published then.
+    /// Returns an `Io` error; the file is not published then.
     pub fn publish(self) -> Result<S::Done> {
         self.sink.finish()
     }

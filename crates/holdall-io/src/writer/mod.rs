@@ -11,7 +11,7 @@ pub use options::WriteOptions;
 use crate::compress::{Buffers, Compression, Compressor};
 use crate::error::{DECLARE, FAILED, NOT_WRITTEN, WRITE_LEN};
 use crate::sink::{FileSink, Sink, StreamSink};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::ledger::Record;
 use holdall_core::model::Hasher;
 use holdall_core::{
@@ -124,7 +124,7 @@ impl Writer<FileSink> {
     /// Starts a file that appears at `path` when [`Writer::finish`] succeeds.
     ///
     /// # Errors
-    /// Misuse if the file exists and may not be replaced, or if the format is unknown; Io.
+    /// Returns a `Misuse` error if the file exists and may not be replaced, or if the format is unknown; an `Io` error.
     pub fn create(path: impl AsRef<Path>, options: &WriteOptions) -> Result<Writer<FileSink>> {
         let path = path.as_ref();
         let encoder = options.encoder(options.format_for(path)?)?;
@@ -137,7 +137,7 @@ impl<W: Write> Writer<StreamSink<W>> {
     /// Starts a file that is written to `to` as its tensors arrive. The options must have a format.
     ///
     /// # Errors
-    /// Misuse if the options have no format.
+    /// Returns a `Misuse` error if the options have no format.
     pub fn stream(to: W, options: &WriteOptions) -> Result<Writer<StreamSink<W>>> {
         let encoder = options.encoder(options.format_for(Path::new("-"))?)?;
         Ok(Writer::new(StreamSink::new(to), encoder, options))
@@ -179,7 +179,7 @@ impl<S: Sink> Writer<S> {
     /// For other formats it is optional: it reports early what the format cannot hold, and reserves space.
     ///
     /// # Errors
-    /// Unsupported if the format cannot hold a tensor or an attribute; nothing has been written then. Io.
+    /// Returns an `Unsupported` error if the format cannot hold a tensor or an attribute; nothing has been written then. an `Io` error.
     pub fn declare(&mut self, tensors: &[TensorSpec]) -> Result<()> {
         let tensors: Vec<_> = tensors.iter().cloned().map(TensorSpec::with_plain_types).collect();
         let tensors = &tensors[..];
@@ -197,7 +197,7 @@ impl<S: Sink> Writer<S> {
         let mut total = head.len() as u64;
         for tensor in declared {
             for (at, c) in tensor.components.iter().enumerate() {
-                if c.shares.is_none() && !self.encoder.states(tensor, at) {
+                if c.shares.is_none() && !self.encoder.stores_in_header(tensor, at) {
                     total = total.saturating_add(c.decoded_len);
                 }
             }
@@ -222,7 +222,7 @@ impl<S: Sink> Writer<S> {
     /// Begins a tensor. [`Writer::write`] then takes its bytes.
     ///
     /// # Errors
-    /// Misuse if the previous tensor lacks bytes; Unsupported if the format cannot hold the tensor.
+    /// Returns a `Misuse` error if the previous tensor lacks bytes; an `Unsupported` error if the format cannot hold the tensor.
     pub fn tensor(&mut self, tensor: TensorSpec) -> Result<()> {
         self.ready()?;
         match self.collect(tensor.with_plain_types())? {
@@ -268,7 +268,7 @@ impl<S: Sink> Writer<S> {
                 continue;
             }
             let to = match self.options.encoding {
-                _ if self.encoder.states(&tensor, component) => To::Words(Vec::new()),
+                _ if self.encoder.stores_in_header(&tensor, component) => To::Words(Vec::new()),
                 Encoding::Raw => self.straight(&tensor, component)?,
                 encoding => {
                     let usual = self.usual(encoding);
@@ -300,7 +300,7 @@ impl<S: Sink> Writer<S> {
         self.drain(0)?;
         let Some(stored) = self.placed.as_ref().and_then(|placed| placed.get(owner).cloned())
         else {
-            let name = owner.tensor.shown();
+            let name = owner.tensor.escaped();
             return Err(NOT_WRITTEN
                 .broken(format!(
                     "shares `{}` of tensor `{name}`, which was not written",
@@ -320,7 +320,7 @@ impl<S: Sink> Writer<S> {
 
     fn next_offset(&mut self, tensor: &TensorSpec, component: usize) -> Result<u64> {
         static ZEROS: [u8; 4096] = [0; 4096];
-        let before = self.encoder.before(self.sink.len(), tensor, component)?;
+        let before = self.encoder.preceding_bytes(self.sink.len(), tensor, component)?;
         if !before.is_empty() {
             self.sink.append(&before)?;
         }
@@ -347,7 +347,7 @@ impl<S: Sink> Writer<S> {
     }
 
     /// Returns `true` if the next bytes are written in the file's own syntax, and so must be decoded.
-    pub(crate) fn states(&self) -> bool {
+    pub(crate) fn stores_in_header(&self) -> bool {
         matches!(&self.current, Some(Current { to: To::Words(_), .. }))
     }
 
@@ -424,7 +424,7 @@ impl<S: Sink> Writer<S> {
     /// including cancellation, the file can no longer be finished.
     ///
     /// # Errors
-    /// Misuse if there are more bytes than were declared; Io.
+    /// Returns a `Misuse` error if there are more bytes than were declared; an `Io` error.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let written = self.write_all(bytes);
         self.noting(written)
@@ -534,7 +534,7 @@ impl<S: Sink> Writer<S> {
             }
             To::Words(bytes) => {
                 self.drain(0)?;
-                self.encoder.state(&tensor, component, &bytes)
+                self.encoder.add_header_values(&tensor, component, &bytes)
             }
             // An empty component is one empty frame. All others were compressed when their last frame was full.
             To::Frames { compression, buffers, first: true, hasher, .. } => {
@@ -549,7 +549,7 @@ impl<S: Sink> Writer<S> {
     /// in order.
     ///
     /// # Errors
-    /// As [`Writer::tensor`] and [`Writer::write`].
+    /// Returns the same errors as [`Writer::tensor`] and [`Writer::write`].
     pub fn add(&mut self, tensor: TensorSpec, components: &[&[u8]]) -> Result<()> {
         self.tensor(tensor)?;
         components.iter().try_for_each(|bytes| self.write(bytes))?;
@@ -559,7 +559,7 @@ impl<S: Sink> Writer<S> {
     /// Writes a whole tensor from a reader that returns the bytes of its components one after the other.
     ///
     /// # Errors
-    /// As [`Writer::add`]; Io if the reader fails, Misuse if it ends early.
+    /// Returns the same errors as [`Writer::add`]; an `Io` error if the reader fails, a `Misuse` error if it ends early.
     pub fn add_from(&mut self, tensor: TensorSpec, from: impl Read) -> Result<()> {
         self.tensor(tensor)?;
         self.write_from(from, usize::MAX)?;
@@ -620,7 +620,7 @@ impl<S: Sink> Writer<S> {
     }
 
     /// Returns `true` if writing `more` bytes starts compressing a frame, and so may block.
-    pub fn may_wait(&self, more: usize) -> bool {
+    pub fn may_block(&self, more: usize) -> bool {
         match &self.current {
             Some(Current { to: To::Frames { buffers, frame_len, .. }, .. }) => {
                 buffers.decoded.len().saturating_add(more) as u64 >= *frame_len
@@ -637,7 +637,7 @@ impl<S: Sink> Writer<S> {
     /// Writes the rest of the file and publishes it.
     ///
     /// # Errors
-    /// Misuse if the last tensor lacks bytes or an earlier write failed; as [`Writer::close`]; Io.
+    /// Returns a `Misuse` error if the last tensor lacks bytes or an earlier write failed; the errors of [`Writer::close`]; an `Io` error.
     pub fn finish(self) -> Result<S::Done> {
         self.close()?.publish()
     }
@@ -646,7 +646,7 @@ impl<S: Sink> Writer<S> {
     /// the result with what was written.
     ///
     /// # Errors
-    /// As [`Writer::finish`]; `internal/ledger` if the file differs from what was written.
+    /// Returns the same errors as [`Writer::finish`]; `internal/ledger` if the file differs from what was written.
     pub fn close(self) -> Result<Finished<S>> {
         self.end(true)
     }
@@ -654,7 +654,7 @@ impl<S: Sink> Writer<S> {
     /// Does what [`Writer::close`] does, without reading back, for output that is not a complete file of its format.
     ///
     /// # Errors
-    /// As [`Writer::finish`].
+    /// Returns the same errors as [`Writer::finish`].
     pub fn close_unread(self) -> Result<Finished<S>> {
         self.end(false)
     }

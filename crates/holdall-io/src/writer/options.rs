@@ -142,7 +142,7 @@ impl WriteOptions {
     /// Returns the chosen format, or else the format that the extension of `path` names.
     ///
     /// # Errors
-    /// Misuse: `write/extension` if no format is chosen and the extension is unknown.
+    /// Returns a `Misuse` error: `write/extension` if no format is chosen and the extension is unknown.
     pub fn format_for(&self, path: &Path) -> Result<&'static Format> {
         let by_extension = || {
             let extension = path.extension()?.to_str()?;
@@ -163,7 +163,7 @@ impl WriteOptions {
     /// Creates the encoder of `format` with these options.
     ///
     /// # Errors
-    /// Misuse: `write/not-in-format` if the format lacks the chosen encoding or digest; errors of the format's encoder.
+    /// Returns a `Misuse` error: `write/not-in-format` if the format lacks the chosen encoding or digest; errors of the format's encoder.
     pub fn encoder(&self, format: &'static Format) -> Result<Box<dyn Encode>> {
         let Some(encode) = format.encode else {
             return Err(EXTENSION.broken(format!("{} cannot be written", format.name)));

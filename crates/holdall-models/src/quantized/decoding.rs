@@ -91,7 +91,7 @@ pub(super) struct Grid {
     pub(super) factor: Option<Factor>,
 }
 
-/// Which cell of the grid an element belongs to, along one dimension.
+/// The cells of the grid along one dimension, by element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Along {
     /// The cells have this many elements, the last one possibly fewer.

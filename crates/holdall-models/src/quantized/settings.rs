@@ -1,7 +1,7 @@
 //! The texts of a model's folder that describe how it is quantized.
 
 use super::TEXT;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::{Attributes, Value};
 
 /// How deep the texts may nest.
@@ -152,7 +152,7 @@ pub(super) fn parse_object(text: &str) -> Result<Value> {
     match parsed {
         Ok(value @ Value::Map(_)) => Ok(value),
         Ok(_) => Err(TEXT.broken("expected an object")),
-        Err(e) => Err(TEXT.broken(e.found().shown().to_string())),
+        Err(e) => Err(TEXT.broken(e.found().escaped().to_string())),
     }
 }
 

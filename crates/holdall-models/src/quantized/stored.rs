@@ -2,7 +2,7 @@
 
 use super::{SHAPE, TYPE};
 use holdall_collections::HashMap;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::model::element_count;
 use holdall_core::{DType, LogicalType};
 
@@ -114,7 +114,7 @@ impl StoredTensor {
     /// Returns the element type for messages.
     pub(super) fn type_name(&self) -> String {
         match &self.logical_type {
-            Some(logical) => logical.as_str().shown().to_string(),
+            Some(logical) => logical.as_str().escaped().to_string(),
             None => self.dtype.to_string(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Recipe, UNKNOWN};
 use crate::recipe::evaluate::member;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::Value;
 
@@ -61,5 +61,5 @@ pub fn find(config: &Value, limits: &Limits) -> Result<Recipe> {
         );
     };
     let value = value.to_json();
-    Err(UNKNOWN.broken(format!("no recipe for models whose `{key}` is {}", value.shown())))
+    Err(UNKNOWN.broken(format!("no recipe for models whose `{key}` is {}", value.escaped())))
 }

@@ -3,7 +3,7 @@
 use super::VALUE;
 use super::expression::{Expression, Function, Operator};
 use holdall_collections::HashMap;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::model::Value;
 use std::cell::{Cell, RefCell};
 
@@ -142,7 +142,7 @@ impl<'a> Scope<'a> {
                 let Some(count) = count.as_integer().filter(|n| (0..=MAX_EACH).contains(n)) else {
                     let message = format!(
                         "`each` makes at most {MAX_EACH} values, found the count {}",
-                        count.to_json().shown()
+                        count.to_json().escaped()
                     );
                     return Err(VALUE.broken(message));
                 };
@@ -193,7 +193,7 @@ impl<'a> Scope<'a> {
         let number = value.as_integer().and_then(|n| u64::try_from(n).ok());
         number.ok_or_else(|| {
             let found = value.to_json();
-            VALUE.broken(format!("expected a whole number, found {}", found.shown()))
+            VALUE.broken(format!("expected a whole number, found {}", found.escaped()))
         })
     }
 
@@ -214,7 +214,7 @@ impl<'a> Scope<'a> {
             self.open.borrow_mut().push(name.to_owned());
             let value = self.value(expression, &Locals::default());
             self.open.borrow_mut().pop();
-            let value = value.map_err(|e| e.within(format!("`{}`", name.shown())))?;
+            let value = value.map_err(|e| e.within(format!("`{}`", name.escaped())))?;
             // Inside the definitions of other names the value may be another one.
             if self.open.borrow().is_empty() {
                 self.known.borrow_mut().insert(name.to_owned(), value.clone());
@@ -474,7 +474,7 @@ fn call(function: Function, arguments: &[Value]) -> Result<Value> {
 
 #[cold]
 fn wrong(operation: &str, found: &Value) -> Error {
-    VALUE.broken(format!("`{operation}` cannot be applied to {}", found.to_json().shown()))
+    VALUE.broken(format!("`{operation}` cannot be applied to {}", found.to_json().escaped()))
 }
 
 #[cold]

@@ -14,7 +14,7 @@
 
 use super::EXPRESSION;
 use holdall_collections::DebugUnwrap;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 
 /// The maximum number of numbers, names and operations in an expression.
 const MAX_NODES: usize = 1024;
@@ -174,7 +174,7 @@ impl<'t> Parser<'t> {
     #[cold]
     fn fail(&self, what: &str) -> Error {
         let at = self.text.get(..self.at).unwrap_or(self.text).chars().count();
-        EXPRESSION.broken(format!("`{}`, at character {at}: {what}", self.text.shown()))
+        EXPRESSION.broken(format!("`{}`, at character {at}: {what}", self.text.escaped()))
     }
 
     /// Counts a part of the expression.
@@ -328,7 +328,7 @@ impl<'t> Parser<'t> {
             false => text.parse().ok().filter(|x: &f64| x.is_finite()).map(Expression::Float),
         };
         let Some(number) = number else {
-            let message = format!("invalid number `{}`, or out of range", text.shown());
+            let message = format!("invalid number `{}`, or out of range", text.escaped());
             return Err(self.fail(&message));
         };
         self.advance(end);

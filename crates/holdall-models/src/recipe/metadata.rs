@@ -5,7 +5,7 @@ use super::evaluate::{Locals, Scope};
 use super::expression::Expression;
 use super::plan::Output;
 use super::read::Entered;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::model::{Attributes, Value, element_count};
 
 /// The attribute that names the types of key–values of GGUF whose type does not follow from the value.
@@ -20,7 +20,7 @@ pub(super) fn values(all: &[Entered], scope: &Scope<'_>) -> Result<Attributes> {
     let mut types = Vec::new();
     for entered in all {
         let key = key(&entered.key, scope)?;
-        let in_context = |e: holdall_core::Error| e.within(format!("`{}`", key.shown()));
+        let in_context = |e: holdall_core::Error| e.within(format!("`{}`", key.escaped()));
         let value = scope.value(&entered.value, &Locals::default()).map_err(in_context)?;
         match value {
             Value::Null if entered.required => {
@@ -64,8 +64,8 @@ fn key(text: &str, scope: &Scope<'_>) -> Result<String> {
             Value::Text(value) => out.push_str(&value),
             other => {
                 let found = other.to_json();
-                let message = format!("`{}` is {}, not a text", name.shown(), found.shown());
-                return Err(VALUE.broken(message).within(format!("`{}`", text.shown())));
+                let message = format!("`{}` is {}, not a text", name.escaped(), found.escaped());
+                return Err(VALUE.broken(message).within(format!("`{}`", text.escaped())));
             }
         }
         rest = after;

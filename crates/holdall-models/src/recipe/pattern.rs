@@ -5,7 +5,7 @@
 
 use super::TEXT;
 use super::expression::is_name;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 
 /// The maximum number of captures and `*` of a pattern.
 const MAX_CAPTURES: usize = 8;
@@ -40,7 +40,7 @@ impl Pattern {
     /// Returns [`TEXT`] if the pattern is invalid.
     pub(super) fn parse(text: &str) -> Result<Pattern> {
         let wrong =
-            |what: &str| -> Error { TEXT.broken(format!("pattern `{}`: {what}", text.shown())) };
+            |what: &str| -> Error { TEXT.broken(format!("pattern `{}`: {what}", text.escaped())) };
         let (mut parts, mut literal, mut rest) = (Vec::new(), String::new(), text);
         let mut count = 0usize;
         while let Some(at) = rest.find(['{', '*', '}']) {
@@ -123,14 +123,15 @@ impl Pattern {
             match part {
                 Segment::Literal(text) => out.push_str(text),
                 Segment::Any => {
-                    let message = format!("`{}` has a `*`, which names nothing", self.text.shown());
+                    let message =
+                        format!("`{}` has a `*`, which names nothing", self.text.escaped());
                     return Err(TEXT.broken(message));
                 }
                 Segment::Capture { name, alternatives } => {
                     let own = captures.iter().find(|(own, _)| own == name);
                     let found = own.map(|(_, value)| value).filter(|_| !name.is_empty());
                     let Some(value) = found.or(alternatives.first()) else {
-                        let (name, text) = (name.shown(), self.text.shown());
+                        let (name, text) = (name.escaped(), self.text.escaped());
                         return Err(TEXT.broken(format!("`{name}` has no value in `{text}`")));
                     };
                     out.push_str(value);

@@ -10,7 +10,7 @@ use super::step;
 use super::stream::Pieces;
 use super::{INCOMPLETE, LEFT_OVER, SHAPE, VALUE};
 use holdall_collections::{HashMap, HashSet};
-use holdall_core::error::{Result, Shown as _, list};
+use holdall_core::error::{Escape as _, Result, list};
 use holdall_core::layout::float::decode_f64;
 use holdall_core::layout::number::{ElementType, NumberClass};
 use holdall_core::model::{Attributes, DType, Value, Warning, element_count};
@@ -231,7 +231,7 @@ impl Recipe {
                         let at = captures.iter().position(|(own, _)| own == name);
                         let text = at.map(|at| captures.remove(at).1).unwrap_or_default();
                         text.parse().map_err(|_| {
-                            let message = format!("`{}` is not a number", text.shown());
+                            let message = format!("`{}` is not a number", text.escaped());
                             VALUE.broken(message).in_tensor(&tensor.name)
                         })?
                     }
@@ -251,7 +251,7 @@ impl Recipe {
                 let slot = groups.get_mut(at).and_then(|group| group.parts.get_mut(part));
                 if let Some(other) = slot.and_then(|slot| slot.insert(gathered, index)) {
                     let other = source.tensors().get(other).map_or("", |t| t.name.as_str());
-                    let message = format!("`{}` would be used in its stead", other.shown());
+                    let message = format!("`{}` would be used in its stead", other.escaped());
                     return Err(INCOMPLETE.broken(message).in_tensor(&tensor.name));
                 }
                 is_used = true;
@@ -265,8 +265,8 @@ impl Recipe {
         }
         if !left_over.is_empty() {
             let count = left_over.len();
-            let names = list(left_over.iter().map(|name| format!("`{}`", name.shown())));
-            let message = format!("the recipe `{}` has no rule for {names}", self.name().shown());
+            let names = list(left_over.iter().map(|name| format!("`{}`", name.escaped())));
+            let message = format!("the recipe `{}` has no rule for {names}", self.name().escaped());
             let e = LEFT_OVER.broken(message);
             return Err(if count == 1 { e.in_tensor(left_over.concat()) } else { e });
         }
@@ -297,7 +297,7 @@ impl Recipe {
                     None => {
                         let name = pattern.name(&group.captures)?;
                         let others = named(&sources, tensors);
-                        let message = format!("`{}` is missing next to {others}", name.shown());
+                        let message = format!("`{}` is missing next to {others}", name.escaped());
                         return Err(INCOMPLETE.broken(message));
                     }
                 },
@@ -311,13 +311,13 @@ impl Recipe {
                         let message = match missing {
                             Some(n) => format!(
                                 "`{}` is missing for {} = {n}; expected {expected} of them",
-                                pattern.as_str().shown(),
-                                name.shown()
+                                pattern.as_str().escaped(),
+                                name.escaped()
                             ),
                             None => format!(
                                 "{} tensors like `{}`, expected {expected}",
                                 found.len(),
-                                pattern.as_str().shown()
+                                pattern.as_str().escaped()
                             ),
                         };
                         return Err(INCOMPLETE.broken(message));
@@ -385,7 +385,7 @@ impl Recipe {
                     locals.0.truncate(before);
                     let Some(x) = number.as_f64() else {
                         let found = number.to_json();
-                        let message = format!("element {at} is {}, not a number", found.shown());
+                        let message = format!("element {at} is {}, not a number", found.escaped());
                         return Err(VALUE.broken(message));
                     };
                     #[allow(clippy::cast_possible_truncation)]
@@ -482,7 +482,7 @@ pub(super) fn read(tensor: &SourceTensor, index: usize) -> Result<Computed> {
 
 fn named(indices: &[usize], tensors: &[SourceTensor]) -> String {
     let all = indices.iter().filter_map(|index| tensors.get(*index));
-    list(all.map(|tensor| format!("`{}`", tensor.name.shown())))
+    list(all.map(|tensor| format!("`{}`", tensor.name.escaped())))
 }
 
 /// Returns `true` if a tensor has the same shape, type and bytes as the one with the name `other`.

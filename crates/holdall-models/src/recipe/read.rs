@@ -6,7 +6,7 @@ use super::expression::{Expression, is_name};
 use super::pattern::Pattern;
 use super::step::{self, Step};
 use super::text::{Entry, Table};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Attributes, Value};
 
@@ -98,7 +98,7 @@ impl Recipe {
                 let wanted = e.text()?;
                 let known = builtin().iter().find(|(name, _)| *name == wanted);
                 let Some((_, text)) = known.filter(|_| depth < MAX_EXTENDS) else {
-                    return Err(e.wrong(&format!("no recipe named `{}`", wanted.shown())));
+                    return Err(e.wrong(&format!("no recipe named `{}`", wanted.escaped())));
                 };
                 Some(Recipe::parse_at(text.as_bytes(), limits, depth.saturating_add(1))?)
             }
@@ -233,7 +233,7 @@ impl Recipe {
         }
         for (key, expression) in &self.config {
             let value = scope.value(expression, &Locals::default());
-            match value.map_err(|e| e.within(format!("`{}`", key.shown())))? {
+            match value.map_err(|e| e.within(format!("`{}`", key.escaped())))? {
                 Value::Null => {}
                 value => add(key, value),
             }
@@ -360,7 +360,7 @@ fn rule(mut table: Table<'_>) -> Result<Rule> {
     if let Some((name, _)) = &gather
         && !from.iter().all(|pattern| pattern.captures().any(|own| own == name))
     {
-        return Err(table.wrong(&format!("`{}` is not captured", name.shown())));
+        return Err(table.wrong(&format!("`{}` is not captured", name.escaped())));
     }
     table.finish()?;
     Ok(Rule { line, from, to, when, definitions, gather, steps, action, also })

@@ -9,7 +9,7 @@ use super::read::{Action, Recipe, Rule};
 use super::trace::{Traced, item};
 use super::{INCOMPLETE, LEFT_OVER, NO_INVERSE, OutType};
 use holdall_collections::HashMap;
-use holdall_core::error::{Result, Shown as _, list};
+use holdall_core::error::{Escape as _, Result, list};
 use holdall_core::model::{Attributes, DType, Value};
 
 /// The maximum number of dimensions of a tensor before the steps of a rule.
@@ -107,8 +107,8 @@ impl Recipe {
             left_over.push(tensor.name.as_str());
         }
         if !left_over.is_empty() {
-            let names = list(left_over.iter().map(|name| format!("`{}`", name.shown())));
-            let message = format!("the recipe `{}` writes no {names}", self.name().shown());
+            let names = list(left_over.iter().map(|name| format!("`{}`", name.escaped())));
+            let message = format!("the recipe `{}` writes no {names}", self.name().escaped());
             return Err(LEFT_OVER.broken(message));
         }
         Ok((groups, left_out))
@@ -138,7 +138,7 @@ fn undone(
         let found = part.and_then(|index| Some((index, tensors.get(index)?)));
         let Some((index, tensor)) = found else {
             let name = to.name(&group.captures)?;
-            return Err(INCOMPLETE.broken(format!("`{}` is missing", name.shown())));
+            return Err(INCOMPLETE.broken(format!("`{}` is missing", name.escaped())));
         };
         sources.push(index);
         all.push(read(tensor, index)?);

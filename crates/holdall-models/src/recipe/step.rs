@@ -5,7 +5,7 @@ use super::expression::Expression;
 use super::node::{Computed, Function, joined, stacked};
 use super::text::Table;
 use super::{SHAPE, TEXT};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::model::Value;
 
 /// The maximum number of tensors between two steps.
@@ -129,7 +129,7 @@ fn one(mut table: Table<'_>) -> Result<Step> {
         "apply" => match e.text()? {
             "neg_exp" => Operation::NegExp,
             other => {
-                let message = format!("`{}` is not a function; known is neg_exp", other.shown());
+                let message = format!("`{}` is not a function; known is neg_exp", other.escaped());
                 return Err(e.wrong(&message));
             }
         },
@@ -155,12 +155,12 @@ pub(super) fn resolved(
             continue;
         };
         if step.only.is_some() || step.when.is_some() {
-            let message = format!("`steps = \"{}\"` has no `only` and no `when`", name.shown());
+            let message = format!("`steps = \"{}\"` has no `only` and no `when`", name.escaped());
             return Err(TEXT.broken(message));
         }
         let inner = named(name)
             .filter(|_| depth < 8)
-            .ok_or_else(|| TEXT.broken(format!("no steps named `{}`", name.shown())))?;
+            .ok_or_else(|| TEXT.broken(format!("no steps named `{}`", name.escaped())))?;
         out.extend(resolved(&inner, named, depth.saturating_add(1))?);
     }
     Ok(out)
@@ -368,7 +368,7 @@ impl Operation {
 fn number(of: &Expression, scope: &Scope<'_>, locals: &Locals) -> Result<f64> {
     let value = scope.value(of, locals)?;
     value.as_f64().ok_or_else(|| {
-        SHAPE.broken(format!("expected a number, found {}", value.to_json().shown()))
+        SHAPE.broken(format!("expected a number, found {}", value.to_json().escaped()))
     })
 }
 

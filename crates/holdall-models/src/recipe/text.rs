@@ -2,7 +2,7 @@
 
 use super::TEXT;
 use super::expression::{Expression, parse};
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::wire::toml::{DeTable, DeValue, Spanned, line, parse_placed};
 
@@ -100,7 +100,7 @@ impl<'t> Table<'t> {
 
     #[cold]
     pub(super) fn wrong(&self, what: &str) -> Error {
-        let (line, path) = (line(self.text, self.at), self.path.shown());
+        let (line, path) = (line(self.text, self.at), self.path.escaped());
         let inside = if self.path.is_empty() { String::new() } else { format!(" in `{path}`") };
         TEXT.broken(format!("line {line}: {what}{inside}"))
     }
@@ -135,7 +135,7 @@ impl<'t> Entry<'t> {
     /// Adds the line and the key to an error.
     #[cold]
     pub(super) fn in_context(&self, e: Error) -> Error {
-        e.within(format!("line {}: `{}`", line(self.text, self.at), self.path.shown()))
+        e.within(format!("line {}: `{}`", line(self.text, self.at), self.path.escaped()))
     }
 
     #[cold]

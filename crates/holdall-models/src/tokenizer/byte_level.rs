@@ -9,7 +9,7 @@ use super::special::{ROLES, Special};
 use super::tokenizer_json::{ModelType, TOKENIZER_JSON, checked_merge, too_many};
 use super::vocabulary::{Vocabulary, WORD, not_an_id};
 use super::{Work, options::TokenizerKind};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_json::Value;
 
 /// Writes a vocabulary of byte-level BPE.
@@ -191,5 +191,5 @@ impl Vocabularies {
 
 /// Returns the name of a model type in messages.
 fn name(kind: Option<ModelType>) -> String {
-    kind.map_or("unknown".to_owned(), |kind| format!("{kind:?}")).shown().to_string()
+    kind.map_or("unknown".to_owned(), |kind| format!("{kind:?}")).escaped().to_string()
 }

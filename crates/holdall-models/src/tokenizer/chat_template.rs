@@ -8,7 +8,7 @@ use holdall_core::error::Result;
 use holdall_json::Value;
 
 /// The maximum number of chat templates: each has a key, and keys are searched one by one.
-pub(super) const MOST_TEMPLATES: usize = 1000;
+pub(super) const MAX_TEMPLATES: usize = 1000;
 
 /// Reads the chat templates that have files of their own.
 pub(super) fn template_file(source: Source<'_>) -> Result<Option<Value>> {
@@ -50,11 +50,9 @@ pub(super) fn write_template(template: &Value, out: &mut Entries) -> Result<()> 
         Value::Array(templates) => templates,
         _ => return Err(CHAT_TEMPLATE.broken("it is neither a text nor a list")),
     };
-    if templates.len() > MOST_TEMPLATES {
-        let message = format!(
-            "there are {} templates, at most {MOST_TEMPLATES} are allowed",
-            templates.len()
-        );
+    if templates.len() > MAX_TEMPLATES {
+        let message =
+            format!("there are {} templates, at most {MAX_TEMPLATES} are allowed", templates.len());
         return Err(CHAT_TEMPLATE.broken(message));
     }
     let (mut names, mut default) = (Vec::new(), None);

@@ -53,7 +53,7 @@ impl Config {
     pub(super) fn number(&self, key: &str) -> Result<Option<u64>> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let wrong =
-            || ID.broken(format!("`{key}` is no whole number from 0 on")).in_source("config.json");
+            || ID.broken(format!("`{key}` is not a non-negative integer")).in_source("config.json");
         value.as_u64().map(Some).ok_or_else(wrong)
     }
 

@@ -12,7 +12,7 @@ pub(super) struct Family {
 /// The files that have the vocabulary, in the order in which they are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Vocabularies {
-    /// As the files suggest.
+    /// The family that the files suggest.
     Any,
     /// Byte-level BPE.
     ByteLevel,

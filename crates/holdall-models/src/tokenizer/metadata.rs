@@ -16,7 +16,7 @@ pub struct TokenizerMetadata {
     pub attributes: Attributes,
     /// The keys with a type that does not follow from the value, and the names of these types, such as `[u8]`.
     pub types: Vec<(String, String)>,
-    /// What the files have and the key–values do not have, as phrases.
+    /// Descriptions of the files' contents that the key–values do not represent.
     pub omitted: Vec<String>,
 }
 

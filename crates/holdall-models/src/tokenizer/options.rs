@@ -1,4 +1,4 @@
-//! What the caller decides about a tokenizer.
+//! Options for converting a tokenizer.
 
 /// The kind of a tokenizer in GGUF: the value of `tokenizer.ggml.model`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl TokenizerKind {
     }
 }
 
-/// What the caller decides about a tokenizer. By default, everything follows from the files.
+/// Options for converting a tokenizer. By default, all properties are read from the files.
 #[derive(Debug, Clone, Default)]
 pub struct TokenizerOptions {
     pub(super) kind: Option<TokenizerKind>,
@@ -53,33 +53,33 @@ pub struct TokenizerOptions {
 }
 
 impl TokenizerOptions {
-    /// Creates options that leave everything to the files.
+    /// Creates options with which all properties are read from the files.
     pub fn new() -> TokenizerOptions {
         TokenizerOptions::default()
     }
 
-    /// Reads the vocabulary of this kind, whatever the architecture.
+    /// Sets the kind of the vocabulary, instead of deriving it from the architecture.
     #[must_use]
     pub fn with_kind(mut self, kind: TokenizerKind) -> TokenizerOptions {
         self.kind = Some(kind);
         self
     }
 
-    /// Uses this name of the pre-tokenizer (`tokenizer.ggml.pre`), and does not look at its rules.
+    /// Sets the name of the pre-tokenizer (`tokenizer.ggml.pre`), instead of deriving it from the rules in the files.
     #[must_use]
     pub fn with_pre_tokenizer(mut self, name: impl Into<String>) -> TokenizerOptions {
         self.pre_tokenizer = Some(name.into());
         self
     }
 
-    /// Uses this name of the model's class, such as `LlamaForCausalLM`, in place of the one in `config.json`.
+    /// Sets the name of the model's class, such as `LlamaForCausalLM`, instead of the one in `config.json`.
     #[must_use]
     pub fn with_architecture(mut self, name: impl Into<String>) -> TokenizerOptions {
         self.architecture = Some(name.into());
         self
     }
 
-    /// Uses this number of tokens in place of `vocab_size` in `config.json`.
+    /// Sets the number of tokens, instead of `vocab_size` in `config.json`.
     #[must_use]
     pub fn with_vocab_size(mut self, size: u64) -> TokenizerOptions {
         self.vocab_size = Some(size);

@@ -11,7 +11,7 @@ use super::tokenizer_json::{AddedToken, ModelType, TOKENIZER_JSON};
 use super::vocabulary::{Vocabulary, WORD, decoder_tokens, looks_special, not_an_id};
 use super::{Work, tokenizer_json::TokenizerJson};
 use data_encoding::BASE64;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_json::Value;
 
 /// Writes the vocabulary of `tokenizer.model`.
@@ -109,7 +109,7 @@ fn replace(work: &Work<'_>, tokens: &mut Tokens, token: AddedToken) -> Result<()
 }
 
 fn beyond(id: u64, text: &str) -> String {
-    format!("the added token `{}` with the id {id}, which is not in the vocabulary", text.shown())
+    format!("the added token `{}` with the id {id}, which is not in the vocabulary", text.escaped())
 }
 
 /// Returns `true` if `tokenizer.json` has a BPE with byte fallback, which SentencePiece trained.
@@ -211,7 +211,7 @@ pub(super) fn write_unigram(work: &mut Work<'_>) -> Result<()> {
     write_with_normalizer(work, tokens, &Normalizer::from(&model), false)
 }
 
-/// What a Unigram model does to a text first.
+/// The normalizer of a Unigram model.
 struct Normalizer<'a> {
     adds_space: bool,
     removes_spaces: bool,
@@ -321,7 +321,7 @@ fn write_unigram_json(work: &mut Work<'_>, is_xlm_roberta: bool) -> Result<()> {
         .iter()
         .filter(|token| token.id >= vocabulary.base_len())
         .map(|token| {
-            format!("the added token `{}`, which is not in the model", token.content.shown())
+            format!("the added token `{}`, which is not in the model", token.content.escaped())
         })
         .collect();
     let rules = json.map_or((&Value::Null, &Value::Null), |j| (&j.normalizer, &j.pre_tokenizer));

@@ -5,7 +5,7 @@ use super::metadata::TokenType;
 use super::rules::{DUPLICATE, SENTENCEPIECE};
 use super::tokenizer_json::too_many;
 use holdall_collections::HashSet;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::wire::protobuf::{Field, Fields};
 
 /// A SentencePiece model.
@@ -80,13 +80,13 @@ fn parse(bytes: &[u8], most: u64) -> Result<SentencePiece> {
         }
     }
     if out.pieces.is_empty() {
-        return Err(SENTENCEPIECE.broken("it has no pieces"));
+        return Err(SENTENCEPIECE.broken("the model has no pieces"));
     }
     let mut texts = HashSet::default();
     for piece in &out.pieces {
         if !texts.insert(piece.text.as_str()) {
             return Err(
-                DUPLICATE.broken(format!("the piece `{}` appears twice", piece.text.shown()))
+                DUPLICATE.broken(format!("the piece `{}` appears twice", piece.text.escaped()))
             );
         }
     }
@@ -106,14 +106,14 @@ fn parse_piece(bytes: &[u8]) -> Result<Piece> {
             (2, Field::Fixed32(bits)) => out.score = f32::from_bits(bits),
             (3, Field::Varint(kind)) => {
                 out.kind = TokenType::from_number(kind).ok_or_else(|| {
-                    SENTENCEPIECE.broken(format!("expected a type from 1 to 6, found {kind}"))
+                    SENTENCEPIECE.broken(format!("expected a piece type from 1 to 6, found {kind}"))
                 })?;
             }
             _ => {}
         }
     }
     match out.text.is_empty() {
-        true => Err(SENTENCEPIECE.broken("it has no text")),
+        true => Err(SENTENCEPIECE.broken("the piece has no text")),
         false => Ok(out),
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Special {
     strip_accents: Option<bool>,
     /// The number of tokens, if ids beyond it are left out.
     vocab_size: Option<u64>,
-    /// What was left out, as sentences.
+    /// Descriptions of omitted tokens and settings, as sentences.
     pub(super) omitted: Vec<String>,
 }
 
@@ -259,8 +259,9 @@ impl Special {
             match (number.as_u64(), number.as_i64()) {
                 (Some(id), _) => self.set(&role, id).map_err(|e| e.in_source("config.json"))?,
                 (None, Some(id)) => {
-                    let e =
-                        ID.broken(format!("`{key}` is {id}, expected a number from 0 on, or null"));
+                    let e = ID.broken(format!(
+                        "`{key}` is {id}, expected a non-negative number, or null"
+                    ));
                     return Err(e.in_source("config.json"));
                 }
                 // A number with a point is no id.

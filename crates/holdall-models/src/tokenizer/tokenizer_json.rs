@@ -2,7 +2,7 @@
 
 use super::files::{Source, not_json};
 use super::rules::{ID, JSON, MERGE, TOO_MANY};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_json::{Reader, TYPE, Token, Value, parse_at};
 
 /// The contents of `tokenizer.json`.
@@ -143,7 +143,7 @@ impl Parser<'_> {
         self.reader.begin_object()?;
         while let Some(token) = self.key()? {
             self.count()?;
-            let id = self.id().map_err(|e| e.within(format!("the token `{}`", token.shown())))?;
+            let id = self.id().map_err(|e| e.within(format!("the token `{}`", token.escaped())))?;
             out.push((token, id));
         }
         Ok(out)
@@ -267,7 +267,7 @@ impl Parser<'_> {
         let start = self.reader.offset();
         let number = self.reader.number()?;
         number.text.parse().map_err(|_| {
-            ID.broken(format!("the id {} is not a whole number from 0 on", number.text.shown()))
+            ID.broken(format!("the id {} is not a non-negative integer", number.text.escaped()))
                 .at(start..self.reader.offset())
         })
     }
@@ -303,7 +303,7 @@ pub(super) fn checked_merge(text: &str) -> Result<()> {
         return Ok(());
     }
     let message =
-        format!("expected two pieces with one space between them, found `{}`", text.shown());
+        format!("expected two pieces with one space between them, found `{}`", text.escaped());
     Err(MERGE.broken(message))
 }
 

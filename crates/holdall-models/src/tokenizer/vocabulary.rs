@@ -7,7 +7,7 @@ use super::rules::{DUPLICATE, ID, JSON, MISSING_TOKEN};
 use super::special::token_text;
 use super::tokenizer_json::{AddedToken, TokenizerJson, too_many};
 use holdall_collections::{HashMap, HashSet};
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_json::Value;
 use std::borrow::Cow;
 
@@ -102,7 +102,7 @@ impl Vocabulary {
     pub(super) fn added_id(&self, content: &str) -> Result<u64> {
         let found = self.added.iter().find(|token| token.content == content);
         let missing =
-            || MISSING_TOKEN.broken(format!("there is no added token `{}`", content.shown()));
+            || MISSING_TOKEN.broken(format!("there is no added token `{}`", content.escaped()));
         found.map(|token| token.id).ok_or_else(missing)
     }
 
@@ -234,7 +234,7 @@ impl AddedTokens<'_> {
             None => self.base.get(token.content.as_str()).copied(),
         };
         if let Some(id) = id.filter(|id| *id != token.id) {
-            let (text, other) = (token.content.shown(), token.id);
+            let (text, other) = (token.content.escaped(), token.id);
             return Err(
                 DUPLICATE.broken(format!("the token `{text}` has the ids {id} and {other}"))
             );
@@ -297,13 +297,13 @@ pub(super) fn decoder_tokens(decoder: &Value) -> Result<Vec<AddedToken>> {
 
 /// Returns the error for an id that is not a whole number.
 pub(super) fn not_an_id(of: &str) -> Error {
-    ID.broken(format!("the id of `{}` is no whole number from 0 on", of.shown()))
+    ID.broken(format!("the id of `{}` is not a non-negative integer", of.escaped()))
 }
 
 fn twice(text: &str) -> Error {
-    DUPLICATE.broken(format!("the token `{}` appears twice", text.shown()))
+    DUPLICATE.broken(format!("the token `{}` appears twice", text.escaped()))
 }
 
 fn same_id(id: u64, a: &str, b: &str) -> Error {
-    DUPLICATE.broken(format!("the tokens `{}` and `{}` have the id {id}", a.shown(), b.shown()))
+    DUPLICATE.broken(format!("the tokens `{}` and `{}` have the id {id}", a.escaped(), b.escaped()))
 }

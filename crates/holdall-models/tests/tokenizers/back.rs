@@ -106,7 +106,7 @@ fn key_values_that_are_no_tokenizer_are_refused() {
 }
 
 #[test]
-fn what_is_lost_is_named() {
+fn lost_properties_are_listed() {
     // A token of an unknown type is a normal one in `tokenizer.json`.
     let more = "tokenizer.ggml.tokens\t\t[\"a\",\"b\"]\ntokenizer.ggml.token_type\t\t[1,2]\ntokenizer.ggml.new\t\t3";
     let restored = restore(&byte_level(more), &TokenizerOptions::new()).unwrap();

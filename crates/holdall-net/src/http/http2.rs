@@ -47,7 +47,7 @@ struct Course<'a> {
     look: Interval,
     /// When the last response was finished, or the connection was made.
     since: Instant,
-    /// When the client was told that no more requests are accepted.
+    /// The time at which the client was informed that no more requests are accepted.
     parting: Option<Instant>,
     answering: Option<BusyGuard<'a>>,
 }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_head_is_refused() {
+    fn invalid_request_heads_are_refused() {
         for head in [
             &b""[..],
             b"\r\n\r\n",

@@ -34,7 +34,7 @@ pub struct HttpOptions {
     pub plain: PlainHttp,
 }
 
-/// What happens to clients that use plain HTTP, where anyone on the network can read what they send, including their
+/// The handling of clients that use plain HTTP, where anyone on the network can read what they send, including their
 /// token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -78,7 +78,7 @@ impl HttpServer {
     /// Starts a server at the address `listen`. Port 0 chooses a free port.
     ///
     /// # Errors
-    /// `net/listen` if the address cannot be used, or no thread can be started; `net/identity` if the certificate or
+    /// Returns `net/listen` if the address cannot be used, or no thread can be started; `net/identity` if the certificate or
     /// key is invalid.
     pub fn start(service: Service, listen: SocketAddr, options: HttpOptions) -> Result<HttpServer> {
         let failed =

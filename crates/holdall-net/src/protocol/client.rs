@@ -90,7 +90,7 @@ impl Client {
     /// sends proofs, and everything it sends is checked against this hash.
     ///
     /// # Errors
-    /// `net/address` if the name is longer than [`PATH_MAX`] bytes.
+    /// Returns `net/address` if the name is longer than [`PATH_MAX`] bytes.
     pub fn open(
         &mut self,
         path: &str,
@@ -106,14 +106,14 @@ impl Client {
         let file = self.next;
         self.next = self.next.wrapping_add(1);
         self.waiting.insert(file, Waiting { known, root });
-        let (is_proven, path) = (root.is_some(), path.to_owned());
-        Ok((file, ClientFrame::Open { file, known, is_proven, path }.encode()))
+        let (with_proofs, path) = (root.is_some(), path.to_owned());
+        Ok((file, ClientFrame::Open { file, known, with_proofs, path }.encode()))
     }
 
-    /// Decodes the next bytes of the control stream, cut anywhere, and returns the complete messages.
+    /// Decodes the next bytes of the control stream, split at any byte, and returns the complete messages.
     ///
     /// # Errors
-    /// `net/frame`, `net/version` or `net/proof`. After an error, the connection must be closed.
+    /// Returns `net/frame`, `net/version` or `net/proof`. After an error, the connection must be closed.
     pub fn control(&mut self, mut input: &[u8]) -> Result<Vec<ServerMessage>> {
         let mut all = Vec::new();
         loop {
@@ -128,7 +128,7 @@ impl Client {
                 }
                 all.extend(self.coming.take().map(Coming::whole));
             }
-            let taken = self.frames.take(&mut input, ServerFrame::most_of_control)?;
+            let taken = self.frames.take(&mut input, ServerFrame::max_control_len)?;
             let Some((kind, payload)) = taken else { return Ok(all) };
             let frame = ServerFrame::decode(kind, &payload)?;
             if self.is_welcome == matches!(frame, ServerFrame::Welcome { .. }) {
@@ -276,7 +276,7 @@ impl PendingResponse {
     /// Decodes the next bytes of the stream, and passes the file's bytes to `each`.
     ///
     /// # Errors
-    /// `net/frame` if the bytes are not valid; `net/answer` if they were not requested; `net/proof` if they do not
+    /// Returns `net/frame` if the bytes are not valid; `net/answer` if they were not requested; `net/proof` if they do not
     /// match the hash; the server's refusal; an error from `each`.
     pub fn push(
         &mut self,
@@ -284,7 +284,7 @@ impl PendingResponse {
         each: impl FnMut(Piece<'_>) -> Result<()>,
     ) -> Result<()> {
         if !self.is_answered {
-            let taken = self.frames.take(&mut input, ServerFrame::most_of_answer)?;
+            let taken = self.frames.take(&mut input, ServerFrame::max_answer_len)?;
             let Some((kind, payload)) = taken else { return Ok(()) };
             match ServerFrame::decode(kind, &payload)? {
                 ServerFrame::Refused { refusal, .. } => return Err(refusal.error()),
@@ -306,7 +306,7 @@ impl PendingResponse {
     /// Checks that the response is complete. To be called when the stream has ended regularly.
     ///
     /// # Errors
-    /// `net/answer` if bytes are missing.
+    /// Returns `net/answer` if bytes are missing.
     pub fn finish(&self) -> Result<()> {
         match self.is_whole() && self.is_answered {
             true => Ok(()),

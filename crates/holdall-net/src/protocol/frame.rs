@@ -5,11 +5,11 @@
 //! 1    4    length of the content, u32
 //! 5         content
 //! ```
-//! Numbers are little-endian. A range is its offset and its length, u64 each. A text extends to the end of its frame.
+//! Numbers are little-endian. A range is its offset and its length, u64 each. A string extends to the end of its frame.
 
 use crate::catalog::TOKEN_MAX;
 use crate::rules::{BUSY, CHANGED, FAILED, FRAME, NO_FILE, REQUEST, TOKEN};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result, Rule};
 use std::fmt;
 use std::ops::Range;
@@ -54,7 +54,7 @@ pub enum ClientFrame {
         /// The id of the version that the client knows. If it is still current, the server sends no index.
         known: Option<FileId>,
         /// Whether the ranges of this file are to be sent with proofs.
-        is_proven: bool,
+        with_proofs: bool,
         /// The file's name.
         path: String,
     },
@@ -191,7 +191,7 @@ impl RefusalReason {
 impl Refusal {
     /// Returns the refusal as an error for the client.
     pub fn error(&self) -> Error {
-        self.reason.rule().broken(format!("the server responded: {}", self.text.shown()))
+        self.reason.rule().broken(format!("the server responded: {}", self.text.escaped()))
     }
 }
 
@@ -216,28 +216,28 @@ pub struct FrameDecoder(Vec<u8>);
 impl FrameDecoder {
     /// Returns the kind and the content of the next frame, and removes its bytes from the start of `input`. Returns
     /// `None` if the frame is incomplete: then all of `input` was consumed, and the rest is expected in a later call.
-    /// `most` returns the maximum content length of a kind, in bytes, or `None` for kinds that are not expected.
+    /// `max_len` returns the maximum content length of a kind, in bytes, or `None` for kinds that are not expected.
     ///
     /// # Errors
-    /// [`FRAME`] if the kind is not expected, or the frame is too long.
+    /// Returns [`FRAME`] if the kind is not expected, or the frame is too long.
     pub fn take(
         &mut self,
         input: &mut &[u8],
-        most: impl Fn(u8) -> Option<usize>,
+        max_len: impl Fn(u8) -> Option<usize>,
     ) -> Result<Option<(u8, Vec<u8>)>> {
         loop {
             let len = match *self.0 {
                 [] => 1,
                 [kind, ref rest @ ..] => {
-                    let Some(most) = most(kind) else {
+                    let Some(max) = max_len(kind) else {
                         return Err(FRAME.broken(format!("unexpected frame of kind {kind:#04x}")));
                     };
                     match rest.first_chunk() {
                         Some(len) => {
                             let len = u32::from_le_bytes(*len) as usize;
-                            if len > most {
+                            if len > max {
                                 return Err(FRAME.broken(format!(
-                                    "a frame of kind {kind:#04x} has {len} bytes, the maximum is {most}"
+                                    "a frame of kind {kind:#04x} has {len} bytes, the maximum is {max}"
                                 )));
                             }
                             HEAD_LEN + len
@@ -262,7 +262,7 @@ impl FrameDecoder {
     }
 
     /// Returns `true` if a frame has begun and is incomplete.
-    pub fn is_cut(&self) -> bool {
+    pub fn is_incomplete(&self) -> bool {
         !self.0.is_empty()
     }
 }
@@ -284,7 +284,7 @@ const PROVEN: u8 = 2;
 impl ClientFrame {
     /// Returns the maximum content length of a frame of this kind on a control stream, in bytes; `None` if the kind is
     /// not allowed there.
-    pub fn most_of_control(kind: u8) -> Option<usize> {
+    pub fn max_control_len(kind: u8) -> Option<usize> {
         match kind {
             HELLO => Some(2 + TOKEN_MAX),
             OPEN => Some(4 + 1 + 32 + PATH_MAX),
@@ -296,7 +296,7 @@ impl ClientFrame {
 
     /// Returns the maximum content length of a frame of this kind on a request's stream, in bytes; `None` if the kind
     /// is not allowed there.
-    pub fn most_of_request(kind: u8) -> Option<usize> {
+    pub fn max_request_len(kind: u8) -> Option<usize> {
         (kind == REQUEST_KIND).then_some(8 + 16 * RANGES_MAX)
     }
 
@@ -306,9 +306,9 @@ impl ClientFrame {
             ClientFrame::Hello { version, token } => {
                 framed(HELLO, &[&version.to_le_bytes(), token.as_bytes()])
             }
-            ClientFrame::Open { file, known, is_proven, path } => {
+            ClientFrame::Open { file, known, with_proofs, path } => {
                 let flags =
-                    if known.is_some() { KNOWN } else { 0 } | if *is_proven { PROVEN } else { 0 };
+                    if known.is_some() { KNOWN } else { 0 } | if *with_proofs { PROVEN } else { 0 };
                 let id = known.as_ref().map_or(&[][..], |id| &id.0[..]);
                 framed(OPEN, &[&file.to_le_bytes(), &[flags], id, path.as_bytes()])
             }
@@ -318,7 +318,7 @@ impl ClientFrame {
             }
             ClientFrame::Request { file, priority, ranges } => framed(
                 REQUEST_KIND,
-                &[&file.to_le_bytes(), &priority.to_le_bytes(), &spelled(ranges)],
+                &[&file.to_le_bytes(), &priority.to_le_bytes(), &encode_ranges(ranges)],
             ),
         }
     }
@@ -326,7 +326,7 @@ impl ClientFrame {
     /// Decodes the content of a frame.
     ///
     /// # Errors
-    /// [`FRAME`] if the kind or the content is invalid.
+    /// Returns [`FRAME`] if the kind or the content is invalid.
     pub fn decode(kind: u8, payload: &[u8]) -> Result<ClientFrame> {
         let mut payload = FrameReader(payload);
         let frame = match kind {
@@ -346,7 +346,7 @@ impl ClientFrame {
                         0 => None,
                         _ => Some(FileId(payload.array()?)),
                     },
-                    is_proven: flags & PROVEN != 0,
+                    with_proofs: flags & PROVEN != 0,
                     path: payload.text(PATH_MAX)?,
                 }
             }
@@ -366,7 +366,7 @@ impl ClientFrame {
 impl ServerFrame {
     /// Returns the maximum content length of a frame of this kind on a control stream, in bytes; `None` if the kind is
     /// not allowed there.
-    pub fn most_of_control(kind: u8) -> Option<usize> {
+    pub fn max_control_len(kind: u8) -> Option<usize> {
         match kind {
             WELCOME => Some(6),
             FILE => Some(4 + 32 + 8 + 16 * RANGES_MAX),
@@ -377,7 +377,7 @@ impl ServerFrame {
 
     /// Returns the maximum content length of a frame of this kind on a request's stream, in bytes; `None` if the kind
     /// is not allowed there.
-    pub fn most_of_answer(kind: u8) -> Option<usize> {
+    pub fn max_answer_len(kind: u8) -> Option<usize> {
         match kind {
             REFUSED => Some(4 + 2 + REASON_MAX),
             ANSWER_KIND => Some(8),
@@ -391,9 +391,10 @@ impl ServerFrame {
             ServerFrame::Welcome { version, requests } => {
                 framed(WELCOME, &[&version.to_le_bytes(), &requests.to_le_bytes()])
             }
-            ServerFrame::File { file, id, len, index } => {
-                framed(FILE, &[&file.to_le_bytes(), &id.0, &len.to_le_bytes(), &spelled(index)])
-            }
+            ServerFrame::File { file, id, len, index } => framed(
+                FILE,
+                &[&file.to_le_bytes(), &id.0, &len.to_le_bytes(), &encode_ranges(index)],
+            ),
             ServerFrame::Refused { file, refusal } => {
                 let text = &refusal.text[..refusal.text.floor_char_boundary(REASON_MAX)];
                 let why = refusal.reason.number().to_le_bytes();
@@ -406,7 +407,7 @@ impl ServerFrame {
     /// Decodes the content of a frame.
     ///
     /// # Errors
-    /// [`FRAME`] if the kind or the content is invalid.
+    /// Returns [`FRAME`] if the kind or the content is invalid.
     pub fn decode(kind: u8, payload: &[u8]) -> Result<ServerFrame> {
         let mut payload = FrameReader(payload);
         let frame = match kind {
@@ -447,7 +448,7 @@ fn framed(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-fn spelled(ranges: &[Range<u64>]) -> Vec<u8> {
+fn encode_ranges(ranges: &[Range<u64>]) -> Vec<u8> {
     let numbers = ranges.iter().flat_map(|r| [r.start, r.end.saturating_sub(r.start)]);
     numbers.flat_map(u64::to_le_bytes).collect()
 }
@@ -477,12 +478,12 @@ impl FrameReader<'_> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Reads the rest as a text of at most `most` bytes.
-    fn text(&mut self, most: usize) -> Result<String> {
+    /// Reads the rest as a text of at most `max` bytes.
+    fn text(&mut self, max: usize) -> Result<String> {
         let all = std::mem::take(&mut self.0);
-        if all.len() > most {
+        if all.len() > max {
             let len = all.len();
-            return Err(FRAME.broken(format!("a string has {len} bytes, the maximum is {most}")));
+            return Err(FRAME.broken(format!("a string has {len} bytes, the maximum is {max}")));
         }
         match std::str::from_utf8(all) {
             Ok(text) => Ok(text.to_owned()),
@@ -525,11 +526,16 @@ mod tests {
         (
             vec![
                 ClientFrame::Hello { version: 1, token: "t".into() },
-                ClientFrame::Open { file: 3, known: None, is_proven: true, path: "a/ö.zt".into() },
+                ClientFrame::Open {
+                    file: 3,
+                    known: None,
+                    with_proofs: true,
+                    path: "a/ö.zt".into(),
+                },
                 ClientFrame::Open {
                     file: 4,
                     known: Some(id),
-                    is_proven: false,
+                    with_proofs: false,
                     path: String::new(),
                 },
                 ClientFrame::Close { file: 3 },
@@ -544,26 +550,26 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_back_however_they_are_cut() {
+    fn frames_decode_from_parts_of_any_length() {
         let (client_frames, server_frames) = frames();
         let bytes: Vec<u8> = client_frames.iter().flat_map(ClientFrame::encode).collect();
         for cut in 1..bytes.len() {
             let (mut frames, mut found) = (FrameDecoder::default(), Vec::new());
             for mut part in bytes.chunks(cut) {
                 while let Some((kind, payload)) =
-                    frames.take(&mut part, ClientFrame::most_of_control).unwrap()
+                    frames.take(&mut part, ClientFrame::max_control_len).unwrap()
                 {
                     found.push(ClientFrame::decode(kind, &payload).unwrap());
                 }
             }
             assert_eq!(found, client_frames);
-            assert!(!frames.is_cut());
+            assert!(!frames.is_incomplete());
         }
         for frame in server_frames {
             let bytes = frame.encode();
             let (mut rest, mut frames) = (&bytes[..], FrameDecoder::default());
             let (kind, payload) =
-                frames.take(&mut rest, ServerFrame::most_of_control).unwrap().unwrap();
+                frames.take(&mut rest, ServerFrame::max_control_len).unwrap().unwrap();
             assert_eq!(ServerFrame::decode(kind, &payload).unwrap(), frame);
         }
     }
@@ -572,7 +578,7 @@ mod tests {
     fn invalid_frames_are_refused() {
         let take = |bytes: &[u8]| {
             let mut input = bytes;
-            FrameDecoder::default().take(&mut input, ClientFrame::most_of_control)
+            FrameDecoder::default().take(&mut input, ClientFrame::max_control_len)
         };
         assert_eq!(take(&[0xff]).unwrap_err().code(), "net/frame");
         assert_eq!(take(&[0x05]).unwrap_err().code(), "net/frame", "a request on a control stream");

@@ -10,7 +10,7 @@ pub struct Piece<'a> {
     /// The index of the range in the request.
     pub range_index: usize,
     /// The offset in that range.
-    pub at: u64,
+    pub offset: u64,
     /// The bytes.
     pub bytes: &'a [u8],
 }
@@ -72,7 +72,7 @@ impl Intake {
     /// Removes bytes of the ranges from the start of `input`, and passes the file's bytes to `each`.
     ///
     /// # Errors
-    /// `net/proof` if bytes do not match the hash; an error from `each`.
+    /// Returns `net/proof` if bytes do not match the hash; an error from `each`.
     pub(super) fn take(
         &mut self,
         input: &mut &[u8],
@@ -87,7 +87,7 @@ impl Intake {
                 let len = usize::try_from(left).map_or(input.len(), |left| left.min(input.len()));
                 let (bytes, rest) = input.split_at(len);
                 *input = rest;
-                each(Piece { range_index, at: self.done, bytes })?;
+                each(Piece { range_index, offset: self.done, bytes })?;
                 self.add(len);
                 continue;
             };
@@ -102,7 +102,7 @@ impl Intake {
                 let next = range.start + self.done + came as u64;
                 let end = (range.end - at).min(bytes.len() as u64);
                 let bytes = bytes.get((next - at) as usize..end as usize).unwrap_or_default();
-                each(Piece { range_index, at: next - range.start, bytes })?;
+                each(Piece { range_index, offset: next - range.start, bytes })?;
                 came += bytes.len();
                 Ok(())
             });

@@ -19,19 +19,19 @@ pub struct Server {
     requests: u32,
     frames: FrameDecoder,
     is_greeted: bool,
-    files: BTreeMap<u32, Asked>,
+    files: BTreeMap<u32, RequestedFile>,
 }
 
 /// A file that a client has requested.
 #[derive(Debug)]
-enum Asked {
+enum RequestedFile {
     /// The file is being opened. `known` is the id of the version that the client knows.
-    Coming { known: Option<FileId>, is_proven: bool },
+    Opening { known: Option<FileId>, with_proofs: bool },
     /// The file is open.
-    Open { len: u64, is_proven: bool },
+    Open { len: u64, with_proofs: bool },
 }
 
-/// What the server must do in response to a client's message.
+/// An action that the server must take in response to a client's message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ServerAction {
     /// Send these bytes on the control stream.
@@ -42,8 +42,8 @@ pub enum ServerAction {
         file: u32,
         /// The file's name.
         path: String,
-        /// Whether the file's hash tree is needed.
-        is_proven: bool,
+        /// Whether ranges are sent with proofs, which requires the file's hash tree.
+        with_proofs: bool,
     },
     /// Close a file.
     Close {
@@ -83,14 +83,14 @@ impl Server {
         }
     }
 
-    /// Decodes the next bytes of the control stream, cut anywhere, and returns what the server must do.
+    /// Decodes the next bytes of the control stream, split at any byte, and returns what the server must do.
     ///
     /// # Errors
-    /// `net/frame`, `net/version` or `net/token`. After an error, the connection must be closed.
+    /// Returns `net/frame`, `net/version` or `net/token`. After an error, the connection must be closed.
     pub fn control(&mut self, mut input: &[u8]) -> Result<Vec<ServerAction>> {
         let mut orders = Vec::new();
         while let Some((kind, payload)) =
-            self.frames.take(&mut input, ClientFrame::most_of_control)?
+            self.frames.take(&mut input, ClientFrame::max_control_len)?
         {
             let frame = ClientFrame::decode(kind, &payload)?;
             if self.is_greeted == matches!(frame, ClientFrame::Hello { .. }) {
@@ -116,7 +116,7 @@ impl Server {
                         ServerFrame::Welcome { version: VERSION, requests: self.requests };
                     orders.push(ServerAction::Send(welcome.encode()));
                 }
-                ClientFrame::Open { file, known, is_proven, path } => {
+                ClientFrame::Open { file, known, with_proofs, path } => {
                     if self.files.contains_key(&file) {
                         return Err(FRAME.broken(format!("file {file} is open already")));
                     }
@@ -126,8 +126,8 @@ impl Server {
                         orders.push(ServerAction::Send(refused(file, RefusalReason::Busy, text)));
                         continue;
                     }
-                    self.files.insert(file, Asked::Coming { known, is_proven });
-                    orders.push(ServerAction::Open { file, path, is_proven });
+                    self.files.insert(file, RequestedFile::Opening { known, with_proofs });
+                    orders.push(ServerAction::Open { file, path, with_proofs });
                 }
                 ClientFrame::Close { file } => {
                     if self.files.remove(&file).is_some() {
@@ -153,17 +153,17 @@ impl Server {
         found: Result<(FileId, u64, Vec<Range<u64>>), Refusal>,
     ) -> Option<(Vec<u8>, ResponseStream)> {
         let asked = self.files.get_mut(&file)?;
-        let Asked::Coming { known, is_proven } = *asked else { return None };
+        let RequestedFile::Opening { known, with_proofs } = *asked else { return None };
         match found {
             Ok((id, len, index)) => {
-                let index = match (known == Some(id), is_proven) {
+                let index = match (known == Some(id), with_proofs) {
                     (true, _) => Vec::new(),
                     (_, true) => with_end(index, len),
                     _ => index,
                 };
-                *asked = Asked::Open { len, is_proven };
+                *asked = RequestedFile::Open { len, with_proofs };
                 let frame = ServerFrame::File { file, id, len, index: index.clone() };
-                Some((frame.encode(), ResponseStream::new(index, len, is_proven)))
+                Some((frame.encode(), ResponseStream::new(index, len, with_proofs)))
             }
             Err(refusal) => {
                 self.files.remove(&file);
@@ -176,10 +176,10 @@ impl Server {
     /// Returns the response to a request.
     ///
     /// # Errors
-    /// The refusal, if the request is invalid.
+    /// Returns the refusal, if the request is invalid.
     pub fn admit(&self, request: &Request) -> Result<ResponseStream, Refusal> {
         let wrong = |text: String| Refusal { reason: RefusalReason::Request, text };
-        let Some(Asked::Open { len, is_proven }) = self.files.get(&request.file) else {
+        let Some(RequestedFile::Open { len, with_proofs }) = self.files.get(&request.file) else {
             return Err(wrong(format!("file {} is not open", request.file)));
         };
         if let Some(range) = request.ranges.iter().find(|r| r.end > *len) {
@@ -190,7 +190,7 @@ impl Server {
         }
         match total(&request.ranges) {
             Some(total) if total <= *len => {
-                Ok(ResponseStream::new(request.ranges.clone(), *len, *is_proven))
+                Ok(ResponseStream::new(request.ranges.clone(), *len, *with_proofs))
             }
             _ => Err(wrong("the ranges have more bytes than the file".to_owned())),
         }
@@ -214,16 +214,16 @@ pub struct PendingRequest {
 }
 
 impl PendingRequest {
-    /// Decodes the next bytes of the stream, cut anywhere.
+    /// Decodes the next bytes of the stream, split at any byte.
     ///
     /// # Errors
-    /// `net/frame` if the bytes are invalid, or follow the request.
+    /// Returns `net/frame` if the bytes are invalid, or follow the request.
     pub fn push(&mut self, mut input: &[u8]) -> Result<()> {
         while !input.is_empty() {
             if self.request.is_some() {
                 return Err(FRAME.broken("unexpected bytes after a request"));
             }
-            let taken = self.frames.take(&mut input, ClientFrame::most_of_request)?;
+            let taken = self.frames.take(&mut input, ClientFrame::max_request_len)?;
             let Some((kind, payload)) = taken else { return Ok(()) };
             if let ClientFrame::Request { file, priority, ranges } =
                 ClientFrame::decode(kind, &payload)?
@@ -237,13 +237,13 @@ impl PendingRequest {
     /// Returns the request. To be called when the stream has ended.
     ///
     /// # Errors
-    /// `net/frame` if the request is incomplete.
+    /// Returns `net/frame` if the request is incomplete.
     pub fn finish(self) -> Result<Request> {
         self.request.ok_or_else(|| FRAME.broken("the stream ended within a request"))
     }
 
     /// Maximum length of a request, in bytes.
-    pub const MOST: usize = super::HEAD_LEN + 8 + 16 * RANGES_MAX;
+    pub const MAX_LEN: usize = super::HEAD_LEN + 8 + 16 * RANGES_MAX;
 }
 
 /// Adds the last byte of the file to an index: its proof also proves the file's length.
@@ -265,7 +265,7 @@ fn with_end(mut index: Vec<Range<u64>>, len: u64) -> Vec<Range<u64>> {
 pub struct ResponseStream {
     ranges: Vec<Range<u64>>,
     len: u64,
-    is_proven: bool,
+    with_proofs: bool,
     /// The range that is being sent, and the number of its bytes sent so far.
     at: usize,
     done: u64,
@@ -275,13 +275,13 @@ pub struct ResponseStream {
 
 impl ResponseStream {
     /// Creates a response with these ranges of a file of `len` bytes.
-    fn new(ranges: Vec<Range<u64>>, len: u64, is_proven: bool) -> ResponseStream {
-        ResponseStream { ranges, len, is_proven, at: 0, done: 0, walk: None }
+    fn new(ranges: Vec<Range<u64>>, len: u64, with_proofs: bool) -> ResponseStream {
+        ResponseStream { ranges, len, with_proofs, at: 0, done: 0, walk: None }
     }
 
     /// Returns the frame that precedes the bytes.
     pub fn head(&self) -> Vec<u8> {
-        let len = match self.is_proven {
+        let len = match self.with_proofs {
             true => self.ranges.iter().map(|range| proven_len(self.len, range)).sum(),
             false => total(&self.ranges).unwrap_or(u64::MAX),
         };
@@ -289,17 +289,17 @@ impl ResponseStream {
     }
 
     /// Returns `true` if the ranges are sent with proofs.
-    pub fn is_proven(&self) -> bool {
-        self.is_proven
+    pub fn with_proofs(&self) -> bool {
+        self.with_proofs
     }
 
-    /// Returns what to send next, about `most` bytes; an empty vector at the end.
-    pub fn next(&mut self, most: u64) -> Vec<Step> {
-        let (mut out, mut room) = (Vec::new(), most.max(1));
+    /// Returns what to send next, about `max_len` bytes; an empty vector at the end.
+    pub fn next(&mut self, max_len: u64) -> Vec<Step> {
+        let (mut out, mut room) = (Vec::new(), max_len.max(1));
         while room > 0
             && let Some(range) = self.ranges.get(self.at)
         {
-            if self.is_proven {
+            if self.with_proofs {
                 let walk = self.walk.get_or_insert_with(|| Walk::new(self.len, range));
                 match walk.next() {
                     Some(step) => {

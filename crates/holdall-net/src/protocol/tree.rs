@@ -253,7 +253,7 @@ impl Tree {
     /// Computes the tree of a file of `len` bytes, reading it once.
     ///
     /// # Errors
-    /// The error of `read`.
+    /// Returns the error of `read`.
     pub fn new(len: u64, read: &Reading<'_>) -> Result<Tree> {
         Tree::with_kept(len, KEPT, read)
     }
@@ -369,7 +369,7 @@ impl Prover {
     /// Returns the bytes to send for these steps.
     ///
     /// # Errors
-    /// The error of `read`.
+    /// Returns the error of `read`.
     pub fn spell(&mut self, steps: &[Step], read: &Reading<'_>) -> Result<Bytes> {
         let mut out = Vec::with_capacity(steps.iter().map(Step::len).sum::<u64>() as usize);
         // Adjacent ranges are read together.

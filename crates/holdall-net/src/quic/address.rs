@@ -33,7 +33,7 @@ impl Address {
     /// Parses an address.
     ///
     /// # Errors
-    /// `net/address` if the text is not an address of a served file.
+    /// Returns `net/address` if the text is not an address of a served file.
     pub fn parse(text: &str) -> Result<Address> {
         let wrong = |what: &'static str| ADDRESS.broken(what);
         let rest = match text.split_once("://") {

@@ -62,7 +62,7 @@ pub(super) struct ServerConnection {
     /// Number of bytes received on all streams.
     came: AtomicU64,
     /// Whether the first frames were sent as early data (0-RTT).
-    is_early: bool,
+    is_early_data: bool,
     // Kept alive, because dropping it closes the connection.
     _endpoint: Endpoint,
 }
@@ -114,7 +114,7 @@ impl QuicServer {
     /// Returns the entry of a server, adding it if necessary.
     ///
     /// # Errors
-    /// `net/certificate` if the trusted authorities are invalid.
+    /// Returns `net/certificate` if the trusted authorities are invalid.
     pub(super) fn connect_to(whom: ConnectionKey) -> Result<Arc<QuicServer>> {
         let process = std::process::id();
         let mut known = lock(&KNOWN);
@@ -229,7 +229,7 @@ impl ServerConnection {
             .connect_with(server.config.clone(), whom.to, host)
             .map_err(|e| FAILED.broken(format!("cannot connect to {host}")).because(e))?;
         let connect = whom.timeouts.connect;
-        let (connection, is_early, (send, receive)) =
+        let (connection, is_early_data, (send, receive)) =
             match timeout(connect, begin(whom, connecting, &hello)).await {
                 Ok(done) => done?,
                 Err(_) => {
@@ -249,7 +249,7 @@ impl ServerConnection {
             control: tokio::sync::Mutex::new(send),
             asked: Mutex::new(asked),
             came: AtomicU64::new(0),
-            is_early,
+            is_early_data,
             _endpoint: endpoint,
         });
         handle.spawn(listen(Arc::downgrade(&line), receive));
@@ -262,8 +262,8 @@ impl ServerConnection {
 
     /// Returns `true` if the first frames were sent as early data (0-RTT), with a session ticket of an earlier
     /// connection.
-    pub(super) fn is_early(&self) -> bool {
-        self.is_early
+    pub(super) fn is_early_data(&self) -> bool {
+        self.is_early_data
     }
 
     /// Returns `true` if this process made the connection, and it is not lost.
@@ -409,8 +409,8 @@ async fn begin(
             match (early, accepted.await) {
                 // If the handshake was completed first, the frames were not early.
                 (Ok(streams), is_taken) if is_taken || !streams.1.is_0rtt() => {
-                    let is_early = streams.1.is_0rtt();
-                    return Ok((connection, is_early, streams));
+                    let is_early_data = streams.1.is_0rtt();
+                    return Ok((connection, is_early_data, streams));
                 }
                 (Err(failed), true) => return Err(failed),
                 _ => {}

@@ -24,7 +24,7 @@ impl Identity {
     /// Generates a key and a self-signed certificate.
     ///
     /// # Errors
-    /// `net/identity` if the system provides no random numbers.
+    /// Returns `net/identity` if the system provides no random numbers.
     pub fn generate() -> Result<Identity> {
         let random = SystemRandom::new();
         let generated = || {
@@ -43,8 +43,8 @@ impl Identity {
     /// Reads a self-signed identity in the form that [`Identity::to_pem`] writes.
     ///
     /// # Errors
-    /// `net/identity` if the text is invalid, or the key does not belong to the certificate.
-    pub fn from_own_pem(pem: &[u8]) -> Result<Identity> {
+    /// Returns `net/identity` if the text is invalid, or the key does not belong to the certificate.
+    pub fn from_self_signed_pem(pem: &[u8]) -> Result<Identity> {
         let identity = Identity::from_pem(pem, pem)?;
         // Report a key that does not belong to the certificate now, rather than when a client connects.
         identity.tls(&[])?;
@@ -61,7 +61,7 @@ impl Identity {
     /// Reads the certificate chain (the server's certificate first) and the key, both in PEM.
     ///
     /// # Errors
-    /// `net/identity` if either text is invalid, or there is no certificate.
+    /// Returns `net/identity` if either text is invalid, or there is no certificate.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Identity> {
         let wrong = |e: rustls::pki_types::pem::Error| IDENTITY.broken(format!("invalid PEM: {e}"));
         let chain = CertificateDer::pem_slice_iter(certificates).collect::<Result<Vec<_>, _>>();
@@ -73,7 +73,7 @@ impl Identity {
         Ok(Identity { chain, key, pin: None })
     }
 
-    /// Returns the key and the certificates in PEM, for [`Identity::from_own_pem`]. The text is a secret.
+    /// Returns the key and the certificates in PEM, for [`Identity::from_self_signed_pem`]. The text is a secret.
     pub fn to_pem(&self) -> String {
         let mut out = String::new();
         let keys = [("PRIVATE KEY", self.key())];
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn written_identities_can_be_read() {
         let first = Identity::generate().unwrap();
-        let again = Identity::from_own_pem(first.to_pem().as_bytes()).unwrap();
+        let again = Identity::from_self_signed_pem(first.to_pem().as_bytes()).unwrap();
         assert_eq!(first.pin().unwrap(), again.pin().unwrap());
         assert_eq!(first.pin().unwrap().len(), 64);
         assert_ne!(first.pin(), Identity::generate().unwrap().pin());
@@ -204,7 +204,7 @@ mod tests {
         let (one, other) = (Identity::generate().unwrap(), Identity::generate().unwrap());
         let mixed = Identity { chain: one.chain, ..other }.to_pem();
         for own in [&b"no"[..], mixed.as_bytes()] {
-            assert_eq!(Identity::from_own_pem(own).unwrap_err().code(), "net/identity");
+            assert_eq!(Identity::from_self_signed_pem(own).unwrap_err().code(), "net/identity");
         }
         for pem in ["", "x", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"] {
             let e = Identity::from_pem(pem.as_bytes(), b"").unwrap_err();

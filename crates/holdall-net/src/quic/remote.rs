@@ -172,7 +172,7 @@ impl Remote {
     /// Opens the file at an address.
     ///
     /// # Errors
-    /// `net/failed`, `net/certificate`, `net/token`, `net/no-file` and others.
+    /// Returns `net/failed`, `net/certificate`, `net/token`, `net/no-file` and others.
     pub fn open(
         address: Address,
         addresses: AddressResolver,
@@ -217,7 +217,7 @@ impl Remote {
 
     /// Returns `true` if the address has the file's hash. Everything that is fetched is then checked against it, in
     /// whole groups ([`GROUP`](crate::protocol::GROUP)).
-    pub fn is_proven(&self) -> bool {
+    pub fn with_proofs(&self) -> bool {
         self.address.root.is_some()
     }
 
@@ -228,8 +228,8 @@ impl Remote {
 
     /// Returns `true` if the file was requested as early data (0-RTT) of the current connection, with a session ticket
     /// of an earlier one: opening it took one round trip.
-    pub fn is_early(&self) -> bool {
-        lock(&self.link).as_ref().is_some_and(|link| link.line.is_early())
+    pub fn is_early_data(&self) -> bool {
+        lock(&self.link).as_ref().is_some_and(|link| link.line.is_early_data())
     }
 
     /// Returns the address, without the token.
@@ -241,7 +241,7 @@ impl Remote {
     /// each from its start.
     ///
     /// # Errors
-    /// `net/failed`, `net/changed` and others; an error from `each`.
+    /// Returns `net/failed`, `net/changed` and others; an error from `each`.
     pub fn fetch(
         &self,
         ranges: &[Range<u64>],

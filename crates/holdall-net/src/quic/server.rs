@@ -79,7 +79,7 @@ impl Server {
     /// Starts a server at the address `listen`. Port 0 chooses a free port.
     ///
     /// # Errors
-    /// `net/listen` if the address cannot be used; `net/identity` if the certificate or key is invalid.
+    /// Returns `net/listen` if the address cannot be used; `net/identity` if the certificate or key is invalid.
     pub fn start(service: Service, listen: SocketAddr, identity: &Identity) -> Result<Server> {
         let config = config(identity, &service.limits)?;
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
@@ -98,7 +98,7 @@ impl Server {
     /// Returns the address the server listens on.
     ///
     /// # Errors
-    /// `net/listen` if the socket has no address.
+    /// Returns `net/listen` if the socket has no address.
     pub fn address(&self) -> Result<SocketAddr> {
         self.endpoint
             .local_addr()
@@ -265,8 +265,8 @@ impl Peer {
                 self.priorities.set_priority(stream, priority);
                 Some(())
             }
-            ServerAction::Open { file, path, is_proven } => {
-                self.open(file, path, is_proven, send).await
+            ServerAction::Open { file, path, with_proofs } => {
+                self.open(file, path, with_proofs, send).await
             }
         }
     }
@@ -275,7 +275,7 @@ impl Peer {
         &self,
         number: u32,
         name: String,
-        is_proven: bool,
+        with_proofs: bool,
         send: &mut SendStream,
     ) -> Option<()> {
         let catalog = Arc::clone(&self.shared.service.catalog);
@@ -283,7 +283,7 @@ impl Peer {
         let opened = spawn_blocking(move || {
             let file = catalog.open(&asked)?;
             let index = file.index();
-            let tree = if is_proven { Some(file.tree()?) } else { None };
+            let tree = if with_proofs { Some(file.tree()?) } else { None };
             Ok((file, index, tree))
         });
         let opened = opened.await.unwrap_or_else(|_| Err(FAILED.broken("the server failed")));
@@ -372,7 +372,7 @@ impl Peer {
     async fn requested(&self, receive: &mut RecvStream) -> Result<Option<Request>> {
         let mut requesting = PendingRequest::default();
         loop {
-            let chunk = receive.read_chunk(PendingRequest::MOST, true);
+            let chunk = receive.read_chunk(PendingRequest::MAX_LEN, true);
             match timeout(self.shared.service.limits.idle_timeout, chunk).await {
                 Ok(Ok(Some(chunk))) => requesting.push(&chunk.bytes)?,
                 Ok(Ok(None)) => return requesting.finish().map(Some),

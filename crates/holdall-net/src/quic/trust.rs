@@ -14,12 +14,12 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// What makes a server's certificate trusted.
+/// The condition under which a server's certificate is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
     /// The certificate has this SHA-256, which the file's address gives.
     Pin([u8; 32]),
-    /// The certificate is signed by one of these authorities (DER); by one of Mozilla's list if there are none.
+    /// The certificate is signed by one of these authorities (DER); by one of Mozilla's list if the list is empty.
     Authorities(Vec<Vec<u8>>),
 }
 
@@ -27,7 +27,7 @@ impl Trust {
     /// Returns the client configuration that verifies certificates in this way.
     ///
     /// # Errors
-    /// `net/certificate` if an authority is invalid.
+    /// Returns `net/certificate` if an authority is invalid.
     pub fn config(&self) -> Result<quinn::ClientConfig> {
         let wrong = |e: rustls::Error| CERTIFICATE.broken("TLS cannot be set up").because(e);
         let provider = Arc::new(provider::default_provider());

@@ -59,7 +59,7 @@ pub(crate) fn open(identity: &Identity, name: &str, at: SocketAddr) -> Remote {
 pub(crate) fn read(remote: &Remote, range: Range<u64>) {
     let mut came = Vec::new();
     let take = |piece: Piece<'_>| {
-        assert_eq!(piece.at, came.len() as u64);
+        assert_eq!(piece.offset, came.len() as u64);
         came.extend_from_slice(piece.bytes);
         Ok(())
     };

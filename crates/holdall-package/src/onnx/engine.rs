@@ -4,7 +4,7 @@
 
 use super::{Declared, MessageKind, has_doubles, signature, walk};
 use crate::value::ValueType;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::model::Warning;
 use holdall_core::wire::protobuf::Fields;
 use std::collections::BTreeSet;
@@ -160,7 +160,7 @@ impl Unsupported {
 
 /// Returns some names for a message.
 fn listed(names: &[String]) -> String {
-    let shown = names.iter().take(LISTED).map(|name| format!("`{}`", name.shown()));
+    let shown = names.iter().take(LISTED).map(|name| format!("`{}`", name.escaped()));
     let more = match names.len().saturating_sub(LISTED) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_named() {
+    fn unsupported_operators_are_named() {
         let nodes = [("ai.onnx.ml", "TreeEnsembleClassifier"), ("", "Foo"), ("", "Foo")];
         let found = unsupported(&model(&nodes, 8)).unwrap();
         assert_eq!(found.operators, ["ai.onnx.Foo", "ai.onnx.ml.TreeEnsembleClassifier"]);

@@ -179,7 +179,7 @@ _LAZY_EXTRAS = ("daft", "ray")
 
 
 def formats() -> dict[str, tuple[str, ...]]:
-    """The formats of this build, and the file name extensions of each."""
+    """Returns the formats of this build, and the file name extensions of each."""
     from ._holdall import formats as native
 
     return {id: tuple(extensions) for id, _, extensions, _, _ in native()}

@@ -21,7 +21,7 @@ __all__ = ["AppendReport", "append"]
 
 @dataclass(frozen=True)
 class AppendReport:
-    """What was written by :func:`append`."""
+    """The report of :func:`append`."""
 
     #: The path of the dataset.
     dataset: str

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _holdall
 from ._arrow_types import dictionary, extension, has_nulls, restored, declared_format
-from ._kinds import MOST, Types, _element, _too_many, written
+from ._kinds import MAX_MEMBERS, Types, _element, _too_many, written
 from ._packages import package
 from .errors import TargetExistsError, UsageError
 
@@ -87,7 +87,7 @@ class Arrow:
             raise UsageError("batch must be at least 1", code="python/option", kind="misuse")
         all = of if not hasattr(of, "_records") else of._records
         types = all._types
-        if types.count(types.root) > MOST:
+        if types.count(types.root) > MAX_MEMBERS:
             raise _too_many()
         self._of = of
         self._all = all

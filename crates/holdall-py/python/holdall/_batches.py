@@ -54,14 +54,14 @@ class Gather:
         if self._open is None:
             self._open = [self._part(source) for source in self._sources]
             self._starts = [0]
-            for _, places in self._open:
-                self._starts.append(self._starts[-1] + len(places))
+            for _, positions in self._open:
+                self._starts.append(self._starts[-1] + len(positions))
             self._check()
         return self._open
 
     def _part(self, source: Any) -> tuple[Records, Any]:
         if isinstance(source, Selection):
-            return source._records, source._places
+            return source._records, source._positions
         if isinstance(source, Records):
             return source._whole(), source._range
         file = source if isinstance(source, File) else _open(source)
@@ -120,16 +120,16 @@ class Gather:
 
         parts = self.parts()
         if len(parts) == 1:
-            records, places = parts[0]
-            return _columns(records, places, numbers, self._members[0], room or new_memory)
+            records, positions = parts[0]
+            return _columns(records, positions, numbers, self._members[0], room or new_memory)
         of = np.searchsorted(self._starts, numbers, "right") - 1
         order = np.argsort(of, kind="stable")
         back = np.argsort(order, kind="stable")
         found = []
         for part in np.unique(of):
             mine = numbers[order][of[order] == part] - self._starts[part]
-            records, places = parts[part]
-            found.append(_columns(records, places, mine, self._members[part], new_memory))
+            records, positions = parts[part]
+            found.append(_columns(records, positions, mine, self._members[part], new_memory))
         return {path: _joined([each[path] for each in found], back) for path in self.columns} if found else {}
 
     def one(self, number: int) -> dict[str, Any]:
@@ -139,8 +139,8 @@ class Gather:
             raise IndexError(f"record {number} of {len(self)}")
         number %= len(self)
         part = bisect_right(self._starts, number) - 1
-        records, places = parts[part]
-        found: dict[str, Any] = records[int(places[number - self._starts[part]])]
+        records, positions = parts[part]
+        found: dict[str, Any] = records[int(positions[number - self._starts[part]])]
         return found
 
 
@@ -176,14 +176,14 @@ def members(records: Records, paths: Sequence[str]) -> list[Member]:
 
 
 def _columns(
-    records: Records, places: Any, numbers: np.ndarray[Any, Any], wanted: Sequence[Member], room: Room
+    records: Records, positions: Any, numbers: np.ndarray[Any, Any], wanted: Sequence[Member], room: Room
 ) -> dict[str, Any]:
     import numpy as np
 
-    if not isinstance(places, range):
-        numbers = places[numbers]
-    elif places.step != 1 or places.start != 0:
-        numbers = numbers * places.step + places.start
+    if not isinstance(positions, range):
+        numbers = positions[numbers]
+    elif positions.step != 1 or positions.start != 0:
+        numbers = numbers * positions.step + positions.start
     picked, count = np.ascontiguousarray(numbers, "<i8"), len(numbers)
     native, types = records._native, records._types
     fixed: dict[str, Any] = {}
@@ -226,16 +226,16 @@ def new_memory(nbytes: int) -> np.ndarray[Any, Any]:
     return np.empty(nbytes, np.uint8)
 
 
-def _runs(native: _holdall.Records, path: str, places: np.ndarray[Any, Any]) -> tuple[Any, np.ndarray[Any, Any]]:
+def _runs(native: _holdall.Records, path: str, positions: np.ndarray[Any, Any]) -> tuple[Any, np.ndarray[Any, Any]]:
     import numpy as np
 
-    data, ends = native.ragged(path, places)
+    data, ends = native.ragged(path, positions)
     memory: Any = ends
     return memoryview(data), np.frombuffer(memory, "<i8").astype(np.int64)  # type: ignore[arg-type]
 
 
 def _check(
-    records: Records, at: int, path: str, found: Any, there: Any, places: np.ndarray[Any, Any], offsets: Any = None
+    records: Records, at: int, path: str, found: Any, there: Any, positions: np.ndarray[Any, Any], offsets: Any = None
 ) -> None:
     """Raises for bytes that are not booleans, or integers that are not values of their enum."""
     bad = records._types.odd(at, found)
@@ -244,7 +244,7 @@ def _check(
     for number in sorted(set(bad.nonzero()[0].tolist())):
         row = number if offsets is None else int(offsets.searchsorted(number, "right")) - 1
         if there is None or there[row]:
-            place = int(places[row])
+            place = int(positions[row])
             records._native.values((place, place + 1), path, records._types)
         else:
             found[number] = 0
@@ -355,7 +355,7 @@ class Batches:
         """Yields the batches of one worker of the rank, from where it stopped to the end; the next iteration
         starts over."""
         count = len(self)
-        if self._shuffle is not None and self._ranks <= _MOST_RANKS:
+        if self._shuffle is not None and self._ranks <= _MAX_RANKS:
             self._gather.fill_cache(worker, workers)
         orders: dict[int, np.ndarray[Any, Any]] = {}
         epoch = self._epoch
@@ -394,7 +394,7 @@ class Batches:
 #: The number of records of which the order is computed at a time.
 _NUMBERS = 16384
 #: With more ranks than this, each reads so few of the records that it does not read all of them into a cache.
-_MOST_RANKS = 4
+_MAX_RANKS = 4
 
 
 #: Rounds of the Feistel network.

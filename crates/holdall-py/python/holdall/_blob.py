@@ -27,7 +27,7 @@ Chosen: TypeAlias = "Sequence[int] | Sequence[bool] | np.ndarray[Any, Any]"
 Picked: TypeAlias = "tuple[int, int] | np.ndarray[Any, Any]"
 
 #: The number of runs that are read together: at first, and at most.
-_FEW, _MOST = 32, 4096
+_FEW, _MAX = 32, 4096
 
 
 class Blob:
@@ -36,19 +36,19 @@ class Blob:
     runs, and only those are read. Iterating over the runs of a remote file reads many of them with each request.
     Arrow consumers take the runs as one column, named after the tensor."""
 
-    __slots__ = ("_tensor", "_native", "_places", "content", "dtype")
+    __slots__ = ("_tensor", "_native", "_positions", "content", "dtype")
 
     #: The content of the runs: ``"utf-8"``, ``"json"``, ``"bytes"`` or ``"elements"``.
     content: Literal["utf-8", "json", "bytes", "elements"]
     #: The element type if the runs hold elements: ``"float32"``, …
     dtype: DType | None
 
-    def __init__(self, tensor: Tensor, native: _holdall.Blob, places: range | np.ndarray[Any, Any] | None = None) -> None:
+    def __init__(self, tensor: Tensor, native: _holdall.Blob, positions: range | np.ndarray[Any, Any] | None = None) -> None:
         self._tensor = tensor
         self._native = native
         count, self.content, dtype = native.head()
         self.dtype = None if dtype is None else DType(dtype)
-        self._places: range | np.ndarray[Any, Any] = range(count) if places is None else places
+        self._positions: range | np.ndarray[Any, Any] = range(count) if positions is None else positions
 
     @property
     def tensor(self) -> Tensor:
@@ -56,7 +56,7 @@ class Blob:
         return self._tensor
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
     @overload
     def __getitem__(self, key: slice | Chosen) -> Blob: ...
@@ -64,21 +64,21 @@ class Blob:
     def __getitem__(self, key: int) -> Any: ...
     def __getitem__(self, key: int | slice | Chosen) -> Any:
         if isinstance(key, slice):
-            return Blob(self._tensor, self._native, self._places[key])
+            return Blob(self._tensor, self._native, self._positions[key])
         numbers = chosen(key, len(self), "runs")
         if numbers is not None:
-            of = self._places
-            places = numbers * of.step + of.start if isinstance(of, range) else of[numbers]
-            return Blob(self._tensor, self._native, places)
+            of = self._positions
+            positions = numbers * of.step + of.start if isinstance(of, range) else of[numbers]
+            return Blob(self._tensor, self._native, positions)
         at = self._place(key)
         return self._values((at, at + 1))[0]
 
     def __iter__(self) -> Iterator[Any]:
         start, count = 0, _FEW
-        while start < len(self._places):
+        while start < len(self._positions):
             found = self._values(self[start : start + count]._picked())
             yield from found
-            start, count = start + len(found), min(4 * count, _MOST)
+            start, count = start + len(found), min(4 * count, _MAX)
 
     def view(self, index: int) -> memoryview:
         """Returns the bytes of a run, read-only, without a copy if the file is mapped."""
@@ -100,14 +100,14 @@ class Blob:
         return stream_of_blob(self)
 
     def __reduce__(self) -> Any:
-        return _blob, (self._tensor, self._places)
+        return _blob, (self._tensor, self._positions)
 
-    def _values(self, places: Picked) -> list[Any]:
+    def _values(self, positions: Picked) -> list[Any]:
         """Reads the first of the runs at these positions, as many as are read together."""
         if self.content in ("utf-8", "json"):
-            texts = self._native.texts(places, self.content == "json", True)
+            texts = self._native.texts(positions, self.content == "json", True)
             return [json.loads(text) for text in texts] if self.content == "json" else texts
-        buffers: list[Any] = self._native.some(places)
+        buffers: list[Any] = self._native.some(positions)
         if self.dtype is None:
             return [bytes(memoryview(buffer)) for buffer in buffers]
         size = numpy_dtype(self.dtype).itemsize
@@ -117,15 +117,15 @@ class Blob:
             raise about(e, self._tensor) from None
 
     def _place(self, index: Any) -> int:
-        return int(self._places[place(range(len(self)), index, "runs", None)])
+        return int(self._positions[position(range(len(self)), index, "runs", None)])
 
     def _picked(self) -> Picked:
         import numpy as np
 
-        places = self._places
-        if isinstance(places, range) and places.step == 1:
-            return places.start, places.stop
-        return np.ascontiguousarray(places, "<i8")
+        positions = self._positions
+        if isinstance(positions, range) and positions.step == 1:
+            return positions.start, positions.stop
+        return np.ascontiguousarray(positions, "<i8")
 
     def __repr__(self) -> str:
         what = self.content if self.dtype is None else self.dtype
@@ -143,12 +143,12 @@ def blob(tensor: Tensor) -> Blob:
     return Blob(tensor, _holdall.Blob.open(tensor._native(), tensor._at))
 
 
-def _blob(tensor: Tensor, places: range | np.ndarray[Any, Any]) -> Blob:
+def _blob(tensor: Tensor, positions: range | np.ndarray[Any, Any]) -> Blob:
     """Restores pickled runs."""
-    return Blob(tensor, blob(tensor)._native, places)
+    return Blob(tensor, blob(tensor)._native, positions)
 
 
-def place(places: range, key: Any, what: str, hint: str | None) -> int:
+def position(positions: range, key: Any, what: str, hint: str | None) -> int:
     """Returns the position that an index selects.
 
     Raises:
@@ -160,9 +160,9 @@ def place(places: range, key: Any, what: str, hint: str | None) -> int:
     except TypeError:
         more = f"; {hint}" if hint else ""
         raise TypeError(f"{what} must be selected by an integer or a slice, not {type(key).__name__}{more}") from None
-    if not -len(places) <= index < len(places):
-        raise IndexError(f"index {index} of {len(places)} {what}")
-    return places[index]
+    if not -len(positions) <= index < len(positions):
+        raise IndexError(f"index {index} of {len(positions)} {what}")
+    return positions[index]
 
 
 def chosen(key: Any, count: int, what: str) -> np.ndarray[Any, Any] | None:
@@ -184,7 +184,7 @@ def chosen(key: Any, count: int, what: str) -> np.ndarray[Any, Any] | None:
     # An empty list has no type; it selects nothing.
     given = np.asarray(key) if len(key) else np.zeros(0, "<i8")
     if given.ndim != 1 or given.dtype.kind not in "biu":
-        raise TypeError(f"{what} are selected by a list of places or of booleans, not of {given.dtype} in {given.ndim} dimensions")
+        raise TypeError(f"{what} are selected by a list of positions or of booleans, not of {given.dtype} in {given.ndim} dimensions")
     if given.dtype.kind == "b":
         if len(given) != count:
             raise IndexError(f"a mask of {len(given)} for {count} {what}")
@@ -192,8 +192,8 @@ def chosen(key: Any, count: int, what: str) -> np.ndarray[Any, Any] | None:
     outside = given[(given < -count) | (given >= count)]
     if len(outside):
         raise IndexError(f"index {outside[0]} of {count} {what}")
-    places = given.astype("<i8")
-    return np.where(places < 0, places + count, places)
+    positions = given.astype("<i8")
+    return np.where(positions < 0, positions + count, positions)
 
 
 def about(e: HoldallError, tensor: Tensor) -> HoldallError:

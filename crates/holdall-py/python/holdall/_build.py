@@ -21,7 +21,7 @@ __all__ = ["BuildReport", "build"]
 
 @dataclass(frozen=True)
 class BuildReport:
-    """What was written to a file by :func:`build`."""
+    """The report of :func:`build`."""
 
     #: The path of the dataset and its number of records.
     records: tuple[str, int] | None

@@ -107,8 +107,8 @@ class PackageFile(NamedTuple):
     nbytes: int | None
     #: The SHA-256 of its bytes, in hex; ``None`` for ``MANIFEST``, ``LINKS``, and in a folder without ``MANIFEST``.
     sha256: str | None
-    #: Where its bytes are stored: ``"zip"``, ``"disk"``, or ``"links"`` (elsewhere, see ``urls``).
-    place: str
+    #: The location of the file's bytes: ``"zip"``, ``"disk"``, or ``"links"`` (elsewhere, see ``urls``).
+    location: str
     #: The path in the package that it points to, if it is a symbolic link.
     target: str | None
     #: The addresses in ``LINKS`` for this file.
@@ -217,7 +217,7 @@ class SelfTestReport:
     rtol: float
     atol: float
     equal_nan: bool
-    #: How long the model ran, in seconds.
+    #: The duration of the run, in seconds.
     seconds: float
 
     @classmethod

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeGuard, overload
 
 from ._arrow import Arrow, polars
-from ._blob import Chosen, chosen, place
+from ._blob import Chosen, chosen, position
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,7 @@ BATCH = 256
 #: The number of records that ``head`` returns by default.
 HEAD = 5
 #: The largest number of members that ``describe`` summarises at once unless they are named.
-MOST = 256
+MAX_COLUMNS = 256
 
 
 class Columns(Sequence[Any]):
@@ -79,7 +79,7 @@ class Columns(Sequence[Any]):
         from ._pandas import frame
 
         made = frame(whole(self._of), self._of, self._paths)
-        places = getattr(self._of, "places", None)
+        places = getattr(self._of, "positions", None)
         return made if places is None else made.set_index(places)
 
     def to_polars(self) -> pl.DataFrame:
@@ -116,7 +116,7 @@ class Columns(Sequence[Any]):
         if chosen(key, len(self), "records") is not None:
             some: Selection = self._of[key]  # type: ignore[assignment]
             return Columns(some, self._paths)
-        at = place(range(len(self)), key, "records", None)
+        at = position(range(len(self)), key, "records", None)
         one: Records | Selection = self._of[at : at + 1]
         return next(iter(Columns(one, self._paths)))
 
@@ -222,7 +222,7 @@ def describe(of: Records | Selection, paths: Sequence[str] = ()) -> Description:
     if paths:
         wanted = [(path, all._find(path)[0]) for path in dict.fromkeys(paths)]
     else:
-        wanted = [(path, at) for (path, at, _), _ in zip(all._types.columns(), range(MOST)) if path]
+        wanted = [(path, at) for (path, at, _), _ in zip(all._types.columns(), range(MAX_COLUMNS)) if path]
     asked = [(path, at, _functions(all, path, all._types.rows[at])) for path, at in wanted]
     aggregates = [f"{function}({path})" for path, _, functions in asked for function in functions]
     groups = of.groups(aggregates=aggregates)

@@ -138,7 +138,7 @@ def tolerance(of: Any, what: str) -> float:
         raise TypeError(f"{what} must be a number, not {type(of).__name__}")
     x = float(of)
     if not x >= 0:
-        raise _misuse("python/option", f"{what} is {x}; it is a number from 0 on")
+        raise _misuse("python/option", f"{what} is {x}; expected a non-negative number")
     return x
 
 

@@ -70,7 +70,7 @@ def _of_tensors(by: Callable[[Any], Any], file: File) -> Callable[[str, str, lis
         wanted = numpy_dtype(dtype)
         if made.dtype != wanted or made.shape != tuple(shape) or dtype in PACKED:
             got = f"{made.dtype} {list(made.shape)}"
-            raise TypeError(f"the converter of {name!r} gives {dtype} {shape}, not {got}")
+            raise TypeError(f"the converter of {name!r} must return {dtype} {shape}; it returned {got}")
         return np.ascontiguousarray(made, wanted).tobytes()
 
     return call

@@ -31,9 +31,9 @@ __all__ = ["open", "staged", "File", "Source"]
 
 IoMode = Literal["auto", "map", "read", "direct"]
 Check = Literal["off", "fast", "read", "all"]
-#: How tied weights are loaded: as arrays over shared memory, or each as a separate copy.
+#: The handling of tied weights: loaded as arrays over shared memory, or each as a separate copy.
 Kept = Literal["share", "copy"]
-#: What addresses may use only if it is allowed: plain http, hosts in private networks.
+#: Features of addresses that must be allowed explicitly: plain http, hosts in private networks.
 Allow = Literal["http", "private-hosts"]
 #: The layout of quantized weights in the file that has each as one tensor.
 WEIGHT = "quantized_weight"
@@ -238,7 +238,7 @@ class File(Mapping[str, "Tensor"]):
     format: str
     #: The version of its format; empty if the format has no versions.
     version: str
-    #: How its bytes are read: the mode that ``"auto"`` resolved to.
+    #: The reading mode of the file: the one that ``"auto"`` resolved to.
     io: str
 
     def __init__(
@@ -277,11 +277,11 @@ class File(Mapping[str, "Tensor"]):
         return len(self._native)
 
     def _ipython_key_completions_(self) -> list[str]:
-        """The names that IPython and Jupyter offer after ``file["``."""
+        """Returns the names that IPython and Jupyter offer after ``file["``."""
         return [] if self.closed else list(self)
 
     def values(self) -> ValuesView[Tensor]:
-        """The tensors, in the file's own order."""
+        """Returns the tensors, in the file's own order."""
         return _Values(self)
 
     def items(self) -> ItemsView[str, Tensor]:
@@ -317,10 +317,10 @@ class File(Mapping[str, "Tensor"]):
         return [FormatWarning(**w) for w in self._native.warnings()]
 
     @property
-    def passed_over(self) -> list[str]:
+    def unrepresented(self) -> list[str]:
         """Parts of the file that this version does not know, as messages: fields of its manifest or header, a
         newer version. Rewriting the file would drop them. At most 8 are listed."""
-        return self._native.passed_over()
+        return self._native.unrepresented()
 
     @property
     def faults(self) -> list[HoldallError]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ._reports import Diff, Stats, VerifyReport
 
 #: Maximum number of rows.
-MOST = 100
+MAX_ROWS = 100
 #: Maximum length of a page inside a card, in characters.
 LARGEST = 4 << 20
 #: Maximum number of records, and of characters of each value.
@@ -88,7 +88,7 @@ def table(file: File) -> str:
     if file.closed:
         return f"<p><b>{text(file.name)}</b>, closed</p>"
     count = len(file)
-    shown = [file[name] for _, name in zip(range(MOST), file)]
+    shown = [file[name] for _, name in zip(range(MAX_ROWS), file)]
     widest = max((t.stored_nbytes for t in shown), default=0) or 1
     rows = []
     for t in shown:
@@ -153,7 +153,7 @@ def description(of: Description) -> str:
 
 def _positions(of: Records | Selection, count: int) -> list[int] | None:
     """Returns the positions of the first records of a selection."""
-    places = getattr(of, "places", None)
+    places = getattr(of, "positions", None)
     return None if places is None else places[:count].tolist()
 
 
@@ -231,7 +231,7 @@ def diff(of: Diff) -> str:
     rows += [("-", name, "only in a") for name in of.removed] + [("+", name, "only in b") for name in of.added]
     rows += [("~", tensor.name, str(tensor)[len(tensor.name) + 2 :]) for tensor in of.changed]
     head = f"<p><b style='color:{color}'>{verdict}</b>: {of.identical} of {of.compared} tensors are identical</p>"
-    return head + _listed(rows, MOST)
+    return head + _listed(rows, MAX_ROWS)
 
 
 @safe
@@ -298,12 +298,12 @@ def card(package: Package) -> str:
     files = list(package.files.values())
     widest = max((f.nbytes or 0 for f in files), default=0) or 1
     rows = []
-    for f in files[:MOST]:
+    for f in files[:MAX_ROWS]:
         width = round(100 * (f.nbytes or 0) / widest)
         bar = f'<div style="background:#4a90d9;height:.7em;width:{width}px"></div>'
-        where = {"links": "only linked to"}.get(f.place, "")
+        where = {"links": "only linked to"}.get(f.location, "")
         rows.append(_row(text(f.path), "?" if f.nbytes is None else size(f.nbytes), bar, where))
-    more = f"<p>and {len(files) - MOST} more files</p>" if len(files) > MOST else ""
+    more = f"<p>and {len(files) - MAX_ROWS} more files</p>" if len(files) > MAX_ROWS else ""
     return (
         f"<p><b>{text(name)}</b>{about}</p><table><tbody>{lines}</tbody></table>"
         "<table><thead><tr><th>file</th><th>size</th><th></th><th></th></tr></thead>"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 #: Maximum number of members of a dtype, nested ones included: NumPy traverses all of them repeatedly.
-MOST = 1 << 16
+MAX_MEMBERS = 1 << 16
 
 
 class Row(NamedTuple):
@@ -96,7 +96,7 @@ class Types:
 
     def _member(self, at: int) -> np.dtype[Any] | None:
         """Returns the dtype of a member; ``None`` if it cannot be part of a dtype."""
-        if self.count(at) > MOST:
+        if self.count(at) > MAX_MEMBERS:
             raise _too_many()
         form = self.form(at)
         if form is None or (self.rows[at].kind == "struct" and not form.dtype.names):
@@ -129,7 +129,7 @@ class Types:
         return True
 
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of a record; it has no fields if no member has a fixed size."""
+        """Returns the dtype of a record; it has no fields if no member has a fixed size."""
         form = self.form(self.root)
         dtype = None if form is None else _whole(form)
         if dtype is None:
@@ -142,7 +142,7 @@ class Types:
         Raises:
             LimitError: the record has too many members.
         """
-        if self.count(self.root) > MOST:
+        if self.count(self.root) > MAX_MEMBERS:
             raise _too_many()
         ahead = [("", self.root, False)]
         while ahead:
@@ -289,7 +289,7 @@ def _record_dtype(names: list[str], formats: list[Any], offsets: list[int], size
 
 def _too_many() -> LimitError:
     return LimitError(
-        f"records with more than {MOST} members",
+        f"records with more than {MAX_MEMBERS} members",
         code="python/dtype",
         kind="limit",
         hint="column(path) and values(path) give one member",
@@ -324,10 +324,10 @@ def named(dtype: np.dtype[Any], schema: Any) -> np.dtype[Any]:
 
 
 class Restored(NamedTuple):
-    """How a tensor's numbers become NumPy strings, bytes or times."""
+    """The conversion of a tensor's numbers to NumPy strings, bytes or times."""
 
     dtype: np.dtype[Any]
-    #: Its shape in NumPy: without the dimension of the characters.
+    #: The shape in NumPy: without the dimension of the characters.
     shape: tuple[int, ...]
     #: The number of stored numbers per element.
     per_element: int

@@ -418,7 +418,7 @@ def _inspected(source: Source | File) -> dict[str, Any]:
             "format": file.format,
             "version": file.version,
             "attributes": file.attributes,
-            "passed_over": file.passed_over,
+            "unrepresented": file.unrepresented,
             "warnings": [str(w.message) for w in file.warnings],
             "tensors": tensors,
         }

@@ -23,7 +23,7 @@ Path = str | os.PathLike[str]
 #: A self-test for :func:`pack`; its fields may be given as a dict.
 Test = SelfTest | Mapping[str, Any]
 #: An example for :func:`pack`; its fields may be given as a dict.
-Shown = Example | Mapping[str, Any]
+ExampleInput = Example | Mapping[str, Any]
 #: Prefixes of references to tensors and to files.
 TENSOR, MISC = "@tensor_data/", "@misc/"
 
@@ -45,7 +45,7 @@ def pack(
     inputs: Iterable[Spec | tuple[Any, ...]] | None = None,
     outputs: Iterable[Spec | tuple[Any, ...]] | None = None,
     self_tests: Iterable[Test] | None = None,
-    examples: Iterable[Shown] | None = None,
+    examples: Iterable[ExampleInput] | None = None,
     tensors: Mapping[str, Any] | None = None,
     misc: Iterable[Path] = (),
     from_toml: Path | None = None,
@@ -118,7 +118,7 @@ def pack(
     if examples is not None:
         if isinstance(examples, (Mapping, Example, str)):
             raise TypeError("examples must be a list of examples")
-        shown = [_shown(example, at, arrays, files) for at, example in enumerate(examples)]
+        shown = [_example_of(example, at, arrays, files) for at, example in enumerate(examples)]
     source = os.fspath(model)
     if not isinstance(source, str):
         raise TypeError(f"model must be a path as text, not {type(source).__name__}")
@@ -190,7 +190,7 @@ def _tested(of: Test, at: int, arrays: dict[str, Any]) -> tuple[Any, ...]:
     return name, description, *sides, (rtol, atol, bool(test.equal_nan))
 
 
-def _shown(of: Shown, at: int, arrays: dict[str, Any], files: dict[str, Path]) -> tuple[Any, ...]:
+def _example_of(of: ExampleInput, at: int, arrays: dict[str, Any], files: dict[str, Path]) -> tuple[Any, ...]:
     """Converts an example for the native half; its arrays and files are added to ``arrays`` and ``files``."""
     example = of if isinstance(of, Example) else Example(**mapping(of, "an example"))
     sides: list[list[tuple[str, bool, str]]] = []

@@ -31,7 +31,7 @@ def open_package(
     storage_options: Mapping[str, Any] | None = None,
     cache: bool | str | os.PathLike[str] = False,
 ) -> Package:
-    """See :func:`holdall.carton.open`."""
+    """Opens a package: see :func:`holdall.carton.open`."""
     caps = dict(limits) if limits is not None else None
     words, offline = allowed(allow), bool(offline)
     if isinstance(source, (str, os.PathLike)):
@@ -313,7 +313,7 @@ class Files(Mapping[str, PackageFile]):
         return len(self._files)
 
     def _ipython_key_completions_(self) -> list[str]:
-        """The paths that IPython and Jupyter offer after ``files["``."""
+        """Returns the paths that IPython and Jupyter offer after ``files["``."""
         return list(self)
 
     def __repr__(self) -> str:
@@ -348,7 +348,7 @@ class Values(Mapping[str, Value]):
         return len(self._package._native.value_names())
 
     def _ipython_key_completions_(self) -> list[str]:
-        """The names that IPython and Jupyter offer after ``values["``."""
+        """Returns the names that IPython and Jupyter offer after ``values["``."""
         return [] if self._package.closed else list(self)
 
     def __repr__(self) -> str:

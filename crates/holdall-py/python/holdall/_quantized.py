@@ -22,7 +22,7 @@ class QuantizedWeight:
 
     #: The name of the weight: that of the tensor that the model had before it was quantized.
     name: str
-    #: How it is stored: ``"gptq"``, ``"fp8-block"``, ``"bnb-4bit"``, …
+    #: The storage scheme: ``"gptq"``, ``"fp8-block"``, ``"bnb-4bit"``, …
     kind: str
     #: The software that writes this kind.
     writer: str

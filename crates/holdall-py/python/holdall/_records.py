@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
 from . import _holdall
 from ._arrow import Arrow, polars
-from ._blob import Chosen, Picked, about, chosen, place
+from ._blob import Chosen, Picked, about, chosen, position
 from ._columns import HEAD, Columns, Description, describe, is_paths, member
-from ._kinds import MOST, Form, Types, named, ndarray
+from ._kinds import MAX_MEMBERS, Form, Types, named, ndarray
 from .errors import HoldallError, MissingPackageError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Ragged(NamedTuple):
 
     #: The elements of all arrays, read-only.
     values: np.ndarray[Any, Any]
-    #: Where each array starts, and the end of the last: int64, one more than the number of records.
+    #: The start of each array, and the end of the last: int64, one more than the number of records.
     offsets: np.ndarray[Any, Any]
 
     def row(self, index: int) -> np.ndarray[Any, Any]:
@@ -65,13 +65,13 @@ class Records(Sequence[Any]):
     __slots__ = ("_tensor", "_native", "_types", "_stride", "_range")
 
     def __init__(
-        self, tensor: Tensor, native: _holdall.Records, types: Types, stride: int, places: range
+        self, tensor: Tensor, native: _holdall.Records, types: Types, stride: int, positions: range
     ) -> None:
         self._tensor = tensor
         self._native = native
         self._types = types
         self._stride = stride
-        self._range = places
+        self._range = positions
 
     @property
     def tensor(self) -> Tensor:
@@ -128,7 +128,7 @@ class Records(Sequence[Any]):
             return {path: rows[at].more[1] for path, at, _ in self._types.columns() if rows[at].kind == "enum"}
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """All records as a read-only structured array of :attr:`dtype`: a view if the file is mapped.
+        """Returns all records as a read-only structured array of :attr:`dtype`: a view if the file is mapped.
 
         The bytes are not checked: in a file that :func:`holdall.verify` rejects, booleans may have bytes other than 0
         and 1, and enums may have integers without a name.
@@ -306,10 +306,10 @@ class Records(Sequence[Any]):
             raise TypeError("a condition must be a string such as 'stars>=4'")
         low, high, step = self._run()
         buffer: Any = self._native.query(low, high, list(conditions))
-        places = np.frombuffer(buffer, "<i8") if len(buffer) else np.zeros(0, "<i8")
+        positions = np.frombuffer(buffer, "<i8") if len(buffer) else np.zeros(0, "<i8")
         if abs(step) != 1:
-            places = places[(places - low) % abs(step) == 0]
-        return Selection(self._whole(), places[:: 1 if step > 0 else -1])
+            positions = positions[(positions - low) % abs(step) == 0]
+        return Selection(self._whole(), positions[:: 1 if step > 0 else -1])
 
     def sample(self, count: int, seed: int = 0) -> Selection:
         """Returns ``count`` records chosen at random, all equally likely, in their original order. The same
@@ -318,11 +318,11 @@ class Records(Sequence[Any]):
 
         low, high, step = self._run()
         if step == 1:
-            places = np.array(_holdall.sample(low, high, count, seed), "<i8")
+            positions = np.array(_holdall.sample(low, high, count, seed), "<i8")
         else:
             picked = _holdall.sample(0, len(self), count, seed)
-            places = np.array([self._range[at] for at in picked], "<i8")
-        return Selection(self._whole(), places)
+            positions = np.array([self._range[at] for at in picked], "<i8")
+        return Selection(self._whole(), positions)
 
     def sort(self, *members: str) -> Selection:
         """Returns all records sorted by members: ``sort("label", "-stars")``, where ``-`` sorts in descending order.
@@ -422,7 +422,7 @@ class Records(Sequence[Any]):
         numbers = chosen(key, len(self), "records")
         if numbers is not None:
             return Selection(self._whole(), numbers * self._range.step + self._range.start)
-        at = place(self._range, key, "records", "column(path) gives a member")
+        at = position(self._range, key, "records", "column(path) gives a member")
         return self._native.values((at, at + 1), None, self._types)[0]
 
     def __iter__(self) -> Iterator[Any]:
@@ -434,20 +434,20 @@ class Records(Sequence[Any]):
         return _some, (self._tensor, self._range)
 
     def _find(self, path: str) -> tuple[int, int, bool]:
-        """Looks up a member: its type, its offset in bytes, and whether every record has it."""
+        """Returns the type of a member, its offset in bytes, and whether every record has it."""
         try:
             return self._native.find(path)
         except NotFoundError as e:
-            e.hint = e.hint or "`columns` lists what there is"
+            e.hint = e.hint or "`columns` lists the members"
             raise
 
     def _run(self) -> tuple[int, int, int]:
         """Returns the first and last position of these records in the file, and the step between them."""
-        places = self._range
-        if not places:
+        positions = self._range
+        if not positions:
             return 0, 0, 1
-        step = places.step if len(places) > 1 else 1
-        return min(places[0], places[-1]), max(places[0], places[-1]) + 1, step
+        step = positions.step if len(positions) > 1 else 1
+        return min(positions[0], positions[-1]), max(positions[0], positions[-1]) + 1, step
 
     def _picked(self) -> Picked:
         """Returns the positions, for the native half."""
@@ -527,7 +527,7 @@ class Records(Sequence[Any]):
 
     def __repr__(self) -> str:
         types = self._types
-        columns = self.columns if types.count(types.root) <= MOST else {}
+        columns = self.columns if types.count(types.root) <= MAX_MEMBERS else {}
         of = ", ".join(f"{path} {what}" for path, what in list(columns.items())[:SHOWN])
         more = ", …" if len(columns) > SHOWN else ""
         root = types.describe(types.root)
@@ -545,31 +545,31 @@ class Selection(Sequence[Any]):
     """Records of a dataset selected by conditions, by position or by chance: ``s[i]`` is a record; ``s[a:b]``,
     ``s[[1, 5]]`` and ``s[mask]`` are selections again. Only the parts that are used are read."""
 
-    __slots__ = ("_records", "_places")
+    __slots__ = ("_records", "_positions")
 
-    def __init__(self, records: Records, places: np.ndarray[Any, Any]) -> None:
+    def __init__(self, records: Records, positions: np.ndarray[Any, Any]) -> None:
         self._records = records
-        self._places = places
+        self._positions = positions
 
     @property
-    def places(self) -> np.ndarray[Any, Any]:
-        """Their positions in the dataset, int64."""
-        return self._places
+    def positions(self) -> np.ndarray[Any, Any]:
+        """The positions of the selected records in the dataset, int64."""
+        return self._positions
 
     def sample(self, count: int, seed: int = 0) -> Selection:
         """Returns ``count`` of these records chosen at random, in their original order. The same ``seed`` gives
         the same records, which are also those of ``holdall records --where … --sample``."""
         import numpy as np
 
-        order = np.sort(self._places)
+        order = np.sort(self._positions)
         return Selection(self._records, np.array(_holdall.sample_among(order.tolist(), count, seed), "<i8"))
 
     def where(self, *conditions: str) -> Selection:
         """Returns the selected records for which all conditions hold: see :meth:`Records.where`."""
         import numpy as np
 
-        found = self._records.where(*conditions).places
-        return Selection(self._records, self._places[np.isin(self._places, found)])
+        found = self._records.where(*conditions).positions
+        return Selection(self._records, self._positions[np.isin(self._positions, found)])
 
     def sort(self, *members: str) -> Selection:
         """Returns the selected records sorted by members: see :meth:`Records.sort`."""
@@ -596,12 +596,12 @@ class Selection(Sequence[Any]):
         self, member: str, folder: str | os.PathLike[str], *, names: str | None = None, overwrite: bool = False
     ) -> list[str | None]:
         """Writes a member of each selected record to a file in a folder: see :meth:`Records.export`."""
-        places = self._places.tolist()
-        return self._records._native.export(places, member, os.fspath(folder), names, overwrite)
+        positions = self._positions.tolist()
+        return self._records._native.export(positions, member, os.fspath(folder), names, overwrite)
 
     def column(self, path: str) -> np.ndarray[Any, Any]:
         """Returns a copy of one member of the selected records: see :meth:`Records.column`."""
-        found: np.ndarray[Any, Any] = self._records.column(path)[self._places]
+        found: np.ndarray[Any, Any] = self._records.column(path)[self._positions]
         return found
 
     def texts(self, path: str) -> list[str | None]:
@@ -615,11 +615,11 @@ class Selection(Sequence[Any]):
         return self._records._native.values(self._picked(), path, self._records._types)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Returns the selected records as a pandas ``DataFrame`` whose index is :attr:`places`: see
+        """Returns the selected records as a pandas ``DataFrame`` whose index is :attr:`positions`: see
         :meth:`Records.to_pandas`."""
         from ._pandas import frame
 
-        return frame(self._records, self).set_index(self._places)
+        return frame(self._records, self).set_index(self._positions)
 
     def to_polars(self) -> pl.DataFrame:
         """Returns the selected records as a Polars ``DataFrame``: see :meth:`Records.to_polars`."""
@@ -640,10 +640,10 @@ class Selection(Sequence[Any]):
     def _picked(self) -> Picked:
         import numpy as np
 
-        return np.ascontiguousarray(self._places, "<i8")
+        return np.ascontiguousarray(self._positions, "<i8")
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
     @overload
     def __getitem__(self, key: int) -> dict[str, Any]: ...
@@ -661,21 +661,21 @@ class Selection(Sequence[Any]):
         if is_paths(key):
             return Columns(self, key)
         if isinstance(key, slice):
-            return Selection(self._records, self._places[key])
+            return Selection(self._records, self._positions[key])
         numbers = chosen(key, len(self), "records")
         if numbers is not None:
-            return Selection(self._records, self._places[numbers])
-        at = place(range(len(self)), key, "records", "column(path) gives a member")
-        return self._records[int(self._places[at])]
+            return Selection(self._records, self._positions[numbers])
+        at = position(range(len(self)), key, "records", "column(path) gives a member")
+        return self._records[int(self._positions[at])]
 
     def __iter__(self) -> Iterator[Any]:
         every = max(1, min(BATCH, PIECE // self._records._stride))
-        for start in range(0, len(self._places), every):
-            places = self[start : start + every]._picked()
-            yield from self._records._native.values(places, None, self._records._types)
+        for start in range(0, len(self._positions), every):
+            positions = self[start : start + every]._picked()
+            yield from self._records._native.values(positions, None, self._records._types)
 
     def __reduce__(self) -> Any:
-        return Selection, (self._records, self._places)
+        return Selection, (self._records, self._positions)
 
     def __repr__(self) -> str:
         count = len(self)
@@ -704,19 +704,19 @@ def records(tensor: Tensor) -> Records:
     return Records(tensor, native, Types(native.types()), stride, range(count))
 
 
-def _order(of: Records, places: Picked, members: tuple[str, ...]) -> np.ndarray[Any, Any]:
+def _order(of: Records, positions: Picked, members: tuple[str, ...]) -> np.ndarray[Any, Any]:
     """Sorts positions by members."""
     import numpy as np
 
-    order: Any = of._native.order(places, list(members))
+    order: Any = of._native.order(positions, list(members))
     return np.ndarray(len(order) // 8, "<i8", order).copy()
 
 
-def _groups(of: Records, places: Picked, members: tuple[str, ...], aggregates: Iterable[str]) -> list[tuple[Any, ...]]:
+def _groups(of: Records, positions: Picked, members: tuple[str, ...], aggregates: Iterable[str]) -> list[tuple[Any, ...]]:
     """Returns the values of members, with the number of records at those positions that have each, and aggregates."""
     asked = [aggregates] if isinstance(aggregates, str) else list(aggregates)
     found: list[tuple[Any, ...]] = []
-    for texts, count, results in of._native.groups(places, list(members), asked):
+    for texts, count, results in of._native.groups(positions, list(members), asked):
         values = _plain_values(texts)
         found.append((values[0] if len(members) == 1 else tuple(values), count, *_plain_values(results)))
     return found
@@ -734,10 +734,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _some(tensor: Tensor, places: range) -> Records:
+def _some(tensor: Tensor, positions: range) -> Records:
     """Restores pickled records."""
     all = records(tensor)
-    return Records(tensor, all._native, all._types, all._stride, places)
+    return Records(tensor, all._native, all._types, all._stride, positions)
 
 
 class _about:

@@ -242,7 +242,7 @@ class Overflowed:
 
     #: The tensor's name in the target.
     name: str
-    #: Its element types before and after, as in ``holdall --json``: ``"f32"``, ``"f8_e4m3fn"``.
+    #: The element types before and after, as in ``holdall --json``: ``"f32"``, ``"f8_e4m3fn"``.
     from_type: str
     to_type: str
     count: int
@@ -254,9 +254,9 @@ class Reformed:
 
     #: The tensor's name in the target.
     name: str
-    #: Its new form: ``"csr"``, ``"coo"``, ``"group:4:128"``, ``"q8_0"``.
+    #: The new form: ``"csr"``, ``"coo"``, ``"group:4:128"``, ``"q8_0"``.
     form: str
-    #: Its size in bytes in the source and in the target, decoded.
+    #: The size in bytes in the source and in the target, decoded.
     from_len: int
     len: int
     #: The maximum and the root mean square of the rounding errors, for a quantized tensor.

@@ -23,8 +23,8 @@ __all__ = ["Loaded"]
 
 
 class Loaded(dict[Any, Any]):
-    """The tensors of a file, some of which could not be loaded: a dict of the others. Access to a missing one,
-    ``loaded["name"]``, raises its error."""
+    """A dict of the tensors of a file that could be loaded. ``loaded["name"]`` of a tensor that could not be loaded
+    raises its error."""
 
     __slots__ = ("faults",)
 
@@ -165,7 +165,7 @@ def _format(form: Any) -> Any:
         base, shape = form
         return np.dtype((_fields(base) if _is_fields(base) else _format(base), tuple(shape)))
     if not isinstance(form, str):
-        raise TypeError("the name of a type is text")
+        raise TypeError("the name of a type must be a string")
     try:
         return np.dtype(form)
     except TypeError:
@@ -230,7 +230,7 @@ def restore(out: dict[str, Any], file: File, already_restored: set[str], faults:
     for name, other in found:
         try:
             if other in are_masked:
-                raise mask_error(file, name, "it is a masked array itself")
+                raise mask_error(file, name, "the mask is itself a masked array")
             if other is not None and other not in out:
                 mask = file[other]
                 out[other] = value(mask, True) if mask.layout in WAYS else mask.numpy(copy=True)
@@ -249,7 +249,7 @@ def restore(out: dict[str, Any], file: File, already_restored: set[str], faults:
 def mask_error(file: File, name: str, why: str) -> MalformedError:
     """Returns the error for a mask that does not fit the array ``name``."""
     return MalformedError(
-        f"{file.name}: tensor `{name}`: its mask does not fit it: {why}",
+        f"{file.name}: tensor `{name}`: the mask does not match the array: {why}",
         code="python/mask",
         kind="malformed",
         source=file.name,

@@ -1,4 +1,4 @@
-"""Sparse tensors as SciPy's and torch's, and back."""
+"""Conversion of sparse tensors to and from SciPy and torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 CSR = ("sparse_csr", "sparsecsr")
 COO = ("sparse_coo", "sparsecoo")
-#: Layouts that are sparse.
+#: The sparse layouts.
 LAYOUTS = CSR + COO
 #: The attributes of a tensor that was written from another class of SciPy, or another layout of torch.
 CLASS, BLOCK = "scipy.class", "scipy.block"
@@ -106,7 +106,7 @@ def _of_blocks(rows: Any, columns: Any, height: int, width: int, np: Any) -> tup
 
 def parts_of_scipy(value: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Returns the layout of a sparse SciPy array, its components, with indices not yet in the type that files have,
-    and the attributes that say what class it had."""
+    and the attributes that state its class."""
     import numpy as np
 
     name = type(value).__name__
@@ -195,7 +195,7 @@ def _made(tensor: Tensor, where: str, make: Callable[[], Any]) -> Any:
 
 
 def _is_block(block: Any, shape: tuple[int, ...]) -> bool:
-    """Returns whether it is the height and the width of blocks that a matrix of that shape consists of."""
+    """Returns whether ``block`` is a height and a width that divide the shape of a matrix."""
     if not (isinstance(block, list) and len(block) == 2):
         return False
     return all(isinstance(n, int) and n > 0 and size % n == 0 for n, size in zip(block, shape))
@@ -226,7 +226,7 @@ def _rising(places: list[Any], np: Any) -> bool:
 
 def parts_of_torch(value: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Returns the layout of a sparse torch tensor, its components, with indices not yet in the type that files
-    have, and the attributes that say what layout it had.
+    have, and the attributes that state its layout.
 
     Raises:
         UnsupportedError: the entries are arrays (hybrid tensors), or the tensor is a batch of matrices.
@@ -261,7 +261,7 @@ def parts_of_torch(value: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
             value = value.to_sparse_coo().coalesce()
         except RuntimeError as e:
             raise UnsupportedError(
-                f"torch makes no coordinates of a tensor whose layout is {value.layout}: {e}",
+                f"torch cannot convert a tensor of layout {value.layout} to coordinates: {e}",
                 code="python/layout",
                 kind="unsupported",
                 hint="save x.to_dense()",
@@ -270,7 +270,7 @@ def parts_of_torch(value: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 
 def is_torch(value: Any) -> bool:
-    """Returns whether it is a sparse torch tensor."""
+    """Returns whether ``value`` is a sparse torch tensor."""
     return (
         type(value).__module__.partition(".")[0] == "torch"
         and hasattr(value, "detach")
@@ -279,5 +279,5 @@ def is_torch(value: Any) -> bool:
 
 
 def is_scipy(value: Any) -> bool:
-    """Returns whether it is a sparse SciPy array or matrix."""
+    """Returns whether ``value`` is a sparse SciPy array or matrix."""
     return type(value).__module__.startswith("scipy.sparse") and hasattr(value, "tocoo")

@@ -58,7 +58,7 @@ class Rows:
         given: np.ndarray[Any, Any] = np.asarray(value)
         if isinstance(value, np.ma.MaskedArray):
             raise _unsuitable(name, "a masked array, which is two tensors")
-        #: What the schema of a record does not say.
+        #: Attributes for the properties that the schema of a record does not state: the shape and field order.
         self.attributes: dict[str, Any] = {} if given.ndim == 1 else {SHAPE: list(given.shape)}
         self.array: np.ndarray[Any, Any] = given.reshape(-1)
         schema, _ = _struct(self.array.dtype, name, "")

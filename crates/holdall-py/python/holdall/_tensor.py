@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["Tensor", "Component"]
 
 
-#: What takes a tensor whose elements are not stored in row-major order.
+#: Methods that accept a tensor whose elements are not stored in row-major order.
 ARRAYS = ("numpy", "torch", "[]", "__dlpack__")
 #: Hints of how to read layouts that are not arrays.
 WAYS = {"records": "records() gives rows and columns", "blob": "blob() gives its runs"}
 
 
 def is_dense(layout: str) -> bool:
-    """Whether the elements of a tensor are read as bytes in row-major order: those in planes are joined."""
+    """Returns whether the elements of a tensor are read as bytes in row-major order: those in planes are joined."""
     return layout == "dense" or layout.startswith("planes.")
 
 
@@ -384,7 +384,7 @@ class Tensor:
         return self.shape[0]
 
     def __bool__(self) -> bool:
-        """Whether the only element of a tensor is not zero, as with NumPy's arrays.
+        """Returns whether the only element of a tensor is not zero, as with NumPy's arrays.
 
         Raises:
             ValueError: the tensor has no element, or more than one. ``t is not None`` tests whether there is a tensor.
@@ -397,19 +397,19 @@ class Tensor:
         return bool(self._scalar("bool"))
 
     def __float__(self) -> float:
-        """The value of a tensor of one element. Without this, Python would parse the tensor's bytes as text."""
+        """Returns the value of a tensor of one element. Without this, Python would parse the tensor's bytes as text."""
         return float(self._scalar("float"))
 
     def __int__(self) -> int:
-        """The value of a tensor of one element, without its fraction."""
+        """Returns the value of a tensor of one element, without its fraction."""
         return int(self._scalar("int"))
 
     def __complex__(self) -> complex:
-        """The value of a tensor of one element."""
+        """Returns the value of a tensor of one element."""
         return complex(self._scalar("complex"))
 
     def __index__(self) -> int:
-        """The value of an integer scalar, exactly.
+        """Returns the value of an integer scalar, exactly.
 
         Raises:
             TypeError: the tensor is not a scalar, or not an integer.

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 #: The maximum number of bytes of a tensor that is read as a whole.
 WHOLE = 1 << 20
-#: Of a larger tensor that is mapped: the number of runs of values that are read, and the length of each.
+#: The number of runs of values that are read of a larger mapped tensor, and the length of each.
 RUNS, RUN = 64, 4096
-#: Of a larger tensor that is not mapped: the number of bytes that are read from its start.
+#: The number of bytes that are read from the start of a larger tensor that is not mapped.
 START = 1 << 18
 #: The maximum number of elements, and of stored bytes, of a tensor that is not dense and is decoded.
 DECODED, STORED = 1 << 18, 8 << 20
@@ -34,7 +34,7 @@ class Sample(NamedTuple):
     flat: np.ndarray[Any, Any]
     #: A matrix for a heat map, if the tensor has one.
     matrix: np.ndarray[Any, Any] | None
-    #: The part of the tensor that the values are, unless they are all.
+    #: A description of the part of the tensor that the values are from; ``None`` if they are all values.
     note: str | None
 
 

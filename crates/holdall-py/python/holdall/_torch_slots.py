@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["Slots"]
 
 #: The number of slots, and the largest number of bytes of all.
-COUNT, MOST = 8, 64 << 20
+COUNT, MAX_NBYTES = 8, 64 << 20
 #: The alignment of a column in bytes.
 ALIGN = 64
 #: The bytes before the first slot: a byte for each slot, not 0 while its batch is with the receiver.
@@ -33,7 +33,7 @@ class Lease:
 
     def __init__(self, memory: Any, start: int, slot: int, nbytes: int, is_receiver: bool) -> None:
         self.memory, self.slot, self.nbytes, self.is_receiver = memory, slot, nbytes, is_receiver
-        #: Its address.
+        #: The address of the memory.
         self.start = start + HEAD + slot * nbytes
         self.is_sent = False
 
@@ -99,7 +99,7 @@ class Slots:
         """Makes slots that have room for batches like the one that was read."""
         global made
         nbytes = -(-self._used // HEAD) * HEAD
-        count = min(COUNT, MOST // nbytes)
+        count = min(COUNT, MAX_NBYTES // nbytes)
         if count < 3:
             # Such a batch takes long enough to read.
             self._slab = ()

@@ -117,7 +117,7 @@ def save(
 def save_ordered(
     target: Target, tensors: Mapping[str, Any], metadata: Mapping[str, Any] | None, *, dropped_in: bool = False
 ) -> None:
-    """As :func:`save`, but with safetensors as the default format, separate bytes for each name, and tensors
+    """Works like :func:`save`, but with safetensors as the default format, separate bytes for each name, and tensors
     sorted in the format's own order, so that the order of the names does not matter. When it replaces
     ``safetensors`` itself, extensions of formats that other libraries write (``.bin``, ``.npz``) are ignored, and
     safetensors is written."""
@@ -183,7 +183,7 @@ class _Half:
         self._folder = _folder(target)
         self._tensors = tensors
         self._format = format
-        #: What tensors with attributes of their own were, by name.
+        #: The original Python types of tensors with attributes of their own, by name.
         self._were: dict[str, str] = {}
 
     @staticmethod
@@ -227,7 +227,7 @@ def _explained(e: UnsupportedError, was: str | None, format: str | None) -> Unsu
 
 
 def save_bytes(tensors: Mapping[str, Any], *, format: str, **options: Any) -> bytes:
-    """As :func:`save`, but returns the file as ``bytes``."""
+    """Works like :func:`save`, but returns the file as ``bytes``."""
     import io
 
     out = io.BytesIO()
@@ -346,7 +346,7 @@ class Writer:
 
     def write(self, elements: Any) -> None:
         """Writes the next elements of the last begun tensor, row-major: an array of its type, or bytes."""
-        part = writable_array(elements, "what is written")
+        part = writable_array(elements, "the written bytes")
         for chunk in part.chunks():
             self._native.write(chunk)
 
@@ -409,7 +409,7 @@ class _Item:
         self.attributes = attributes
         self.roles = [role for role, _ in parts]
         self.parts = [part for _, part in parts]
-        #: What it is in Python, if files have no such elements and attributes say it.
+        #: The type in Python, if files have no such elements and attributes state it.
         self.was = was
 
     @property
@@ -452,7 +452,7 @@ def _made(
         kind = f"it is a sparse {type(value).__name__}"
         return _Item(name, value.shape, layout, {**own, **(attributes or {})} or None, of, kind)
     if (isinstance(value, Records) and value._range == range(value.tensor.shape[0])) or (
-        isinstance(value, Blob) and isinstance(value._places, range) and value._places == range(value.tensor.shape[0])
+        isinstance(value, Blob) and isinstance(value._positions, range) and value._positions == range(value.tensor.shape[0])
     ):
         value = value.tensor
     if isinstance(value, (Records, Selection)):

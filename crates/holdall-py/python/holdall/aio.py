@@ -117,7 +117,7 @@ class _Opening:
 
 
 def open(source: Any, **how: Any) -> _Opening:
-    """As :func:`holdall.open`: ``f = await aio.open(…)``, or ``async with aio.open(…) as f``."""
+    """Asynchronous variant of :func:`holdall.open`: ``f = await aio.open(…)``, or ``async with aio.open(…) as f``."""
 
     async def opened() -> File:
         return File(await _apart(_open, source, lost=_File.close, **how))
@@ -142,15 +142,15 @@ class File:
         return await _apart(lambda: self.file[name][index])
 
     async def load(self, names: Iterable[str] | None = None, **how: Any) -> dict[str, Any]:
-        """As :meth:`holdall.File.load`."""
+        """Asynchronous variant of :meth:`holdall.File.load`."""
         return await _worked(self.file.load, names, **how)
 
     async def load_into(self, buffers: Mapping[str, Any], **how: Any) -> None:
-        """As :meth:`holdall.File.load_into`."""
+        """Asynchronous variant of :meth:`holdall.File.load_into`."""
         await _worked(self.file.load_into, buffers, **how)
 
     async def verify(self, **how: Any) -> VerifyReport:
-        """As :meth:`holdall.File.verify`."""
+        """Asynchronous variant of :meth:`holdall.File.verify`."""
         return await _worked(self.file.verify, **how)
 
     async def records(self, name: str, with_: Callable[[Records], _T]) -> _T:
@@ -159,7 +159,7 @@ class File:
         return await _apart(lambda: with_(self.file[name].records()))
 
     def stream(self, order: Iterable[str] | None = None, **how: Any) -> Arriving:
-        """As :meth:`holdall.File.stream`: ``async for name, array in f.stream(order)``."""
+        """Asynchronous variant of :meth:`holdall.File.stream`: ``async for name, array in f.stream(order)``."""
         return Arriving(self.file.stream(order, **how))
 
     async def close(self) -> None:
@@ -216,35 +216,35 @@ class Arriving(AsyncIterator[tuple[str, Any]]):
 
 
 async def load(source: Any, names: Iterable[str] | None = None, **how: Any) -> dict[str, Any]:
-    """As :func:`holdall.load`."""
+    """Asynchronous variant of :func:`holdall.load`."""
     return await _worked(_operations.load, source, names, **how)
 
 
 async def load_into(source: Any, buffers: Mapping[str, Any], **how: Any) -> None:
-    """As :func:`holdall.load_into`."""
+    """Asynchronous variant of :func:`holdall.load_into`."""
     await _worked(_operations.load_into, source, buffers, **how)
 
 
 async def save(target: Any, tensors: Any, **how: Any) -> None:
-    """As :func:`holdall.save`."""
+    """Asynchronous variant of :func:`holdall.save`."""
     await _worked(_write.save, target, tensors, **how)
 
 
 async def convert(source: Any, target: Any, **how: Any) -> ConvertReport:
-    """As :func:`holdall.convert`."""
+    """Asynchronous variant of :func:`holdall.convert`."""
     return await _worked(_operations.convert, source, target, **how)
 
 
 async def verify(source: Any, **how: Any) -> VerifyReport:
-    """As :func:`holdall.verify`."""
+    """Asynchronous variant of :func:`holdall.verify`."""
     return await _worked(_operations.verify, source, **how)
 
 
 async def append(source: Any, *args: Any, **how: Any) -> AppendReport:
-    """As :func:`holdall.append`."""
+    """Asynchronous variant of :func:`holdall.append`."""
     return await _worked(_append, source, *args, **how)
 
 
 async def build(target: Any, *args: Any, **how: Any) -> BuildReport:
-    """As :func:`holdall.build`."""
+    """Asynchronous variant of :func:`holdall.build`."""
     return await _worked(_build, target, *args, **how)

@@ -137,7 +137,7 @@ class Model(Mapping[str, Tensor]):
         return len(self._tensors)
 
     def _ipython_key_completions_(self) -> list[str]:
-        """The names that IPython and Jupyter offer after ``model["``."""
+        """Returns the names that IPython and Jupyter offer after ``model["``."""
         return list(self)
 
     def view(self, path: str) -> dict[str, Tensor]:

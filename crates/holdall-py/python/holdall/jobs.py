@@ -24,7 +24,7 @@ from ._operations import convert
 from ._packages import package
 from .errors import UsageError
 
-__all__ = ["Done", "duplicates", "run"]
+__all__ = ["JobReport", "duplicates", "run"]
 
 
 def __dir__() -> list[str]:
@@ -42,7 +42,7 @@ _OWN: dict[str, Callable[[str, Mapping[str, Any]], Mapping[str, Any]]] = {
 
 
 @dataclass(frozen=True)
-class Done:
+class JobReport:
     """The outcome of a job."""
 
     #: The path of the file of rows.
@@ -64,8 +64,8 @@ def run(
     into: None | str | os.PathLike[str] = None,
     extension: str = ".zt",
     **how: Any,
-) -> Done:
-    """Does the same work on many files, and writes a row for each.
+) -> JobReport:
+    """Runs the same work on many files, and writes a row for each.
 
     Each row is a line of JSON with ``path``, ``size``, ``modified`` and the result of the work; or ``error`` if it
     raised. A file that already has a row in ``out`` is skipped, unless it has changed since, could not be read, or
@@ -112,11 +112,11 @@ def run(
             file.flush()
             known[row["path"]] = row
     bad = [row["path"] for row in map(known.__getitem__, found) if "raised" in row or row.get("verdict", "sound") != "sound"]
-    return Done(path, len(left), len(before), bad)
+    return JobReport(path, len(left), len(before), bad)
 
 
 def duplicates(out: str | os.PathLike[str]) -> list[list[str]]:
-    """Paths of files with the same content, from the rows that ``run("hash", …)`` wrote."""
+    """Returns the paths of files with the same content, from the rows that ``run("hash", …)`` wrote."""
     same: dict[str, list[str]] = {}
     rows, _ = _rows(os.fspath(out))
     for row in {row["path"]: row for row in rows}.values():

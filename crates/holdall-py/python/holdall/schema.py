@@ -162,14 +162,14 @@ class MigrationReport:
 
 @dataclass(frozen=True)
 class PlanStep:
-    """How a migration handles one tensor, or one member of records."""
+    """A step of a migration: the handling of one tensor, or of one member of records."""
 
     #: The operation: ``"renamed"``, ``"widened"``, ``"converted"``, ``"default"``, ``"absent"`` or ``"dropped"``.
     step: str
-    #: Its path in the old file, and in the new one; ``None`` if it is not there.
+    #: The path in the old file, and in the new one; ``None`` if the file does not have it.
     source: str | None
     target: str | None
-    #: Its type before and after, in short: ``"F32 [2, 3]"``.
+    #: The type before and after, in short: ``"F32 [2, 3]"``.
     old: str | None
     new: str | None
     #: The converter that is applied.

@@ -1,7 +1,7 @@
 //! Converts rows to records, one column after the other.
 
 use super::write::{Column, Maker, Put};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result};
 use holdall_schema::record::rules::MISSING_MEMBER;
 use holdall_schema::{Kind, Member, TypeId};
@@ -53,7 +53,7 @@ impl Maker<'_> {
             // Only an earlier row can still be the first wrong one.
             if let Err((row, e)) = self.member(member, column.as_ref(), left, stride, block) {
                 left = row;
-                let e = e.within(format!("`{}`", member.name.shown()));
+                let e = e.within(format!("`{}`", member.name.escaped()));
                 wrong = Some((row, e));
             }
         }

@@ -82,7 +82,12 @@ pub(crate) fn value(array: &dyn Array, row: usize) -> Result<Value> {
                 return Ok(String::from_utf8_lossy(text(row)).into());
             }
             let bytes = super::cells::runs(array, false);
-            let wrong = || TYPE.broken(format!("a {} has no JSON", array.data_type()));
+            let wrong = || {
+                TYPE.broken(format!(
+                    "values of the type {} cannot be converted to JSON",
+                    array.data_type()
+                ))
+            };
             BASE64.encode(bytes.ok_or_else(wrong)?(row)).into()
         }
     })

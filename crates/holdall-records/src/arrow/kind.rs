@@ -4,14 +4,14 @@ use super::element::{DTYPE, Element};
 use super::types::{EXTENSION_METADATA, EXTENSION_NAME, FIXED_SHAPE};
 use crate::rules::ARROW;
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field, Fields};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result};
 use holdall_json::parse;
 use holdall_schema::{Scalar, TensorDType};
 use serde_json::{Map, Value, json};
 
 /// Returns the schema of a record that is a row of a table with these columns, for
-/// [`Build::dataset_of`](crate::Build::dataset_of). A nullable column becomes an optional member. Columns of
+/// [`Build::dataset_with_kind`](crate::Build::dataset_with_kind). A nullable column becomes an optional member. Columns of
 /// [`Records::arrow`](crate::Records::arrow) become the kinds that they came from, with these exceptions: enums and
 /// JSON become texts and unions become structs, because Arrow has no such types; tensors of elements without an Arrow
 /// type become arrays, or are refused if records have no such number.
@@ -30,7 +30,7 @@ fn structure(fields: &Fields, path: &str) -> Result<Map<String, Value>> {
         let path = super::write::below(path, field.name());
         let node = node(field, &path)?;
         if properties.insert(field.name().clone(), node).is_some() {
-            return Err(ARROW.broken(format!("two columns are called `{}`", path.shown())));
+            return Err(ARROW.broken(format!("two columns are called `{}`", path.escaped())));
         }
     }
     let names: Vec<_> = fields.iter().map(|f| f.name()).collect();
@@ -134,7 +134,7 @@ fn is_text(of: &DataType) -> bool {
 fn refused(field: &Field, path: &str) -> Error {
     ARROW.broken(format!(
         "column `{}` has the type {}, for which records have no kind",
-        path.shown(),
+        path.escaped(),
         field.data_type()
     ))
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 /// Converts a column to an array of the field's type. The recursion is bounded by the depth of the schema.
 pub(super) fn array(field: &Field, column: Gathered) -> Result<ArrayRef> {
-    let Gathered { len, there, values, .. } = column;
+    let Gathered { len, presence: there, values, .. } = column;
     let nulls = there.map(|bits| NullBuffer::new(BooleanBuffer::new(bits.into(), 0, len)));
     let refused = super::refused;
     if let Some(found) = meant::array(field, &values, len, nulls.clone())? {
@@ -191,6 +191,6 @@ pub(super) fn runs(blob: &Blob, range: Range<u64>) -> Result<(FieldRef, ArrayRef
         }
     };
     let field = Arc::new(Field::new(blob.tensor().name(), ty, false));
-    let column = array(&field, Gathered { len, absent: 0, there: None, values })?;
+    let column = array(&field, Gathered { len, absent: 0, presence: None, values })?;
     Ok((field, column))
 }

@@ -4,7 +4,7 @@ use super::element::Element;
 use super::meant::{self, is_map};
 use crate::rules::ARROW;
 use arrow_schema::{DataType, Field, FieldRef};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result};
 use holdall_schema::rules::{OPEN_SHAPE, TOO_LARGE};
 use holdall_schema::{IndexWidth, Kind, Len, Schema, TensorType, TypeId};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Largest number of columns, including those in structs and arrays: a schema of a few lines can describe more columns
 /// than fit in memory.
-const MOST: usize = 1 << 16;
+const MAX_COLUMNS: usize = 1 << 16;
 
 /// The columns of a batch under construction.
 pub(super) struct Fields<'s> {
@@ -24,7 +24,7 @@ pub(super) struct Fields<'s> {
 
 impl<'s> Fields<'s> {
     pub(super) fn new(schema: &'s Schema) -> Fields<'s> {
-        Fields { schema, fields: Vec::new(), left: MOST }
+        Fields { schema, fields: Vec::new(), left: MAX_COLUMNS }
     }
 
     /// Adds a column of values of this type.
@@ -42,7 +42,7 @@ impl<'s> Fields<'s> {
     fn field(&mut self, ty: TypeId, name: &str, is_optional: bool) -> Result<Field> {
         self.left = self.left.checked_sub(1).ok_or_else(|| {
             TOO_LARGE
-                .broken(format!("records have more than {MOST} columns"))
+                .broken(format!("records have more than {MAX_COLUMNS} columns"))
                 .with_hint("write fewer members, or nest them less")
         })?;
         if let Some(field) = meant::field(self.schema.ty(ty), name, is_optional) {
@@ -72,7 +72,7 @@ impl<'s> Fields<'s> {
                 if union.tag(key).is_some() {
                     let message = format!(
                         "a variant of a union has the name of its discriminator, `{}`",
-                        key.shown()
+                        key.escaped()
                     );
                     return Err(ARROW.broken(message));
                 }

@@ -11,7 +11,7 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result};
 use holdall_json::parse;
 use holdall_schema::record::Unknown;
@@ -67,9 +67,9 @@ pub(crate) struct Rows<'s> {
 /// How to treat a column whose type is not that of its member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mismatch {
-    /// It is an error: `records/arrow`.
+    /// Returns the error `records/arrow`.
     Refuse,
-    /// Its values are converted to JSON, as section 5.2 of the specification reads it: integers become floats, texts
+    /// Converts the values to JSON, as section 5.2 of the specification reads it: integers become floats, texts
     /// become times, structs become unions.
     Convert,
 }
@@ -331,7 +331,7 @@ impl Maker<'_> {
             Mismatch::Convert => put.or(Some(Put::Json(array))),
         };
         let Some(put) = put else {
-            let (path, found) = (path.shown(), array.data_type());
+            let (path, found) = (path.escaped(), array.data_type());
             let message = format!(
                 "column `{path}` has the type {found}, but the member is a `TypeDef:{}`",
                 kind.as_str()
@@ -358,11 +358,11 @@ impl Maker<'_> {
                 if self.unknown == Unknown::Ignore {
                     continue;
                 }
-                return Err(UNKNOWN_MEMBER.broken(format!("unknown member `{}`", path.shown())));
+                return Err(UNKNOWN_MEMBER.broken(format!("unknown member `{}`", path.escaped())));
             }
             if there.insert(name, (field, array)).is_some() {
                 return Err(
-                    UNKNOWN_MEMBER.broken(format!("two columns are called `{}`", path.shown()))
+                    UNKNOWN_MEMBER.broken(format!("two columns are called `{}`", path.escaped()))
                 );
             }
         }
@@ -453,11 +453,11 @@ impl Maker<'_> {
                 let tag = union.tag(&key);
                 let found = tag.and_then(|tag| Some((tag, union.variants.get(tag)?)));
                 let (tag, variant) = found.ok_or_else(|| {
-                    UNION_KEY.broken(format!("unknown variant `{}`", key.shown()))
+                    UNION_KEY.broken(format!("unknown variant `{}`", key.escaped()))
                 })?;
                 let there = variants.get(tag).and_then(Option::as_ref).filter(|c| !c.is_null(row));
                 let there = there.ok_or_else(|| {
-                    MISSING_MEMBER.broken(format!("missing member `{}`", key.shown()))
+                    MISSING_MEMBER.broken(format!("missing member `{}`", key.escaped()))
                 })?;
                 copy(
                     out.get_mut(..union.width.bytes() as usize).unwrap_or_default(),
@@ -465,7 +465,7 @@ impl Maker<'_> {
                 );
                 let slot = self.slot(u64::from(union.start), variant.ty, out)?;
                 self.put(there, variant.ty, row, slot, heap)
-                    .map_err(|e| e.within(key.shown().to_string()))
+                    .map_err(|e| e.within(key.escaped().to_string()))
             }
             (Kind::Array(array), Put::List(rows, items)) => {
                 let extent = self.schema.extent(array.items)?;
@@ -556,7 +556,7 @@ impl Maker<'_> {
                 Some(column) => self.put(column, member.ty, row, slot, heap),
                 None => self.default(member, slot, heap),
             };
-            made.map_err(|e| e.within(format!("`{}`", member.name.shown())))?;
+            made.map_err(|e| e.within(format!("`{}`", member.name.escaped())))?;
         }
         Ok(())
     }
@@ -618,7 +618,7 @@ fn nests(union: &Union, columns: &StructArray) -> bool {
 
 #[cold]
 fn unknown_value(name: &str, count: usize) -> Error {
-    ENUM_VALUE.broken(format!("`{}` is not one of the {count} values", name.shown()))
+    ENUM_VALUE.broken(format!("`{}` is not one of the {count} values", name.escaped()))
 }
 
 /// Appends bytes to the heap and writes their entry to `out`.

@@ -67,11 +67,12 @@ fn file(source: &Source) -> Result<Begun> {
     let size = u64::try_from(size).map_err(|_| broken(format!("invalid footer length {size}")))?;
     check_head(source, size)?;
     let at = start.checked_sub(size);
-    let at =
-        at.ok_or_else(|| broken(format!("a footer of {size} bytes in a file of {len} bytes")))?;
+    let at = at.ok_or_else(|| {
+        broken(format!("the footer of {size} bytes exceeds the file of {len} bytes"))
+    })?;
     let bytes = source.get(at, size)?;
     let footer = guarded(|| root_as_footer(&bytes).map_err(odd))?;
-    let schema = footer.schema().ok_or_else(|| broken("its footer has no schema".to_owned()))?;
+    let schema = footer.schema().ok_or_else(|| broken("the footer has no schema".to_owned()))?;
     let schema = schema_of(schema)?;
     let decoder = FileDecoder::new(schema.clone(), footer.version());
     // The decoder requires dictionaries before the batches that use them.

@@ -3,7 +3,7 @@
 use super::Source;
 use super::thrift::{Broken, Page, Reader};
 use crate::rules::{COLUMNS, COLUMNS_UNSUPPORTED};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result};
 use parquet::basic::{Compression, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
@@ -37,7 +37,7 @@ pub(super) fn check(source: &Source, group: &RowGroupMetaData) -> Result<Sizes> 
     let mut at_once = 0u64;
     for column in group.columns() {
         let name = column.column_path().string();
-        let named = |e: Error| e.within(format!("column `{}`", name.shown()));
+        let named = |e: Error| e.within(format!("column `{}`", name.escaped()));
         check_codec(column).map_err(named)?;
         let found = pages(source, column).map_err(named)?;
         let width = width(column).max(1);

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_says_what_it_has() {
+    fn page_headers_are_read() {
         // 1: 0, 2: 64, 3: 20, 5: {1: 100, 2: 8, 3: 3, 4: 3}.
         let header = [
             0x15, 0, 0x15, 0x80, 1, 0x15, 40, 0x2c, 0x15, 0xc8, 1, 0x15, 16, 0x15, 6, 0x15, 6, 0, 0,

@@ -10,11 +10,13 @@ use crate::rules::OTHER_KIND;
 use crate::{HEAP, RECORDS, Record, Records, open};
 #[cfg(feature = "arrow")]
 use holdall_core::TensorSpec;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::layout::records::SIZE;
 use holdall_core::{DType, Error, Result};
 use holdall_io::Work;
-use holdall_schema::{Document, Encoder, Extent, Schema, SchemaLimits, TypeId, Vocabulary, normal};
+use holdall_schema::{
+    Document, Encoder, Extent, Schema, SchemaLimits, TypeId, Vocabulary, normalize,
+};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::Read;
@@ -62,7 +64,7 @@ impl DatasetWriter {
         limits: &SchemaLimits,
         work: &Work,
     ) -> Result<DatasetWriter> {
-        let kind = normal(kind.clone())?;
+        let kind = normalize(kind.clone())?;
         let schema = Schema::compile_record(&kind, limits)?;
         let Some(ty) = schema.record() else {
             return Err(SIZE.broken("the schema is not that of a record"));
@@ -214,7 +216,7 @@ impl DatasetWriter {
         if !is_known {
             let kind = open::schema_of(records.tensor(), &self.limits)?;
             if kind != self.kind {
-                let name = records.tensor().name().shown();
+                let name = records.tensor().name().escaped();
                 let message = format!("the records of `{name}` have another kind");
                 return Err(self.in_context(OTHER_KIND.broken(message)));
             }

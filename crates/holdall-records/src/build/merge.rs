@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, channel};
 /// Largest number of threads. More would be idle, because a single thread joins the batches.
 pub(super) const THREADS: usize = 16;
 /// If records have more entries than this, the entries are found by walking each record.
-const MOST_ENTRIES: usize = 1024;
+const MAX_ENTRIES: usize = 1024;
 
 /// Runs the jobs that `next` returns on several threads, each with its own state, and passes the results to `take` in
 /// the order of the jobs. `take` returns a result when it is done with it, and `next` receives it to reuse its memory.
@@ -196,7 +196,7 @@ fn find(schema: &Schema, ty: TypeId, start: u64, places: &mut Vec<usize>) -> Opt
     if found.heap_align.is_none() {
         return Some(());
     }
-    if places.len() >= MOST_ENTRIES {
+    if places.len() >= MAX_ENTRIES {
         return None;
     }
     match &found.kind {

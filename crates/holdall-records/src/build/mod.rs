@@ -34,14 +34,14 @@ use holdall_core::{
     Value as Attribute,
 };
 use holdall_io::Tensor;
-use holdall_io::items::as_it_is;
+use holdall_io::items::unchanged_item;
 use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::sink::FileSink;
 use holdall_io::{Work, WriteOptions, Writer};
 use holdall_json::parse;
 use holdall_schema::{
     Content, Document, KIND_ATTRIBUTE, Node, Path, Root, SCHEMA_ATTRIBUTE, Schema, SchemaLimits,
-    Segment, normal, record_kind, record_text,
+    Segment, normalize, record_kind, record_text,
 };
 pub(crate) use merge::{Merge, check_block};
 use pending::{PendingWriter, PendingWriters};
@@ -64,7 +64,7 @@ use std::path::PathBuf;
 ///     "properties": {"text": {"TypeDef:String": true}, "label": {"TypeDef:Int32": true}},
 /// });
 /// let mut build = Build::create("train.mt", &WriteOptions::new())?;
-/// let mut samples = build.dataset_of("samples", &kind)?;
+/// let mut samples = build.dataset_with_kind("samples", &kind)?;
 /// samples.text(br#"{"text": "good", "label": 1}"#)?;
 /// build.add(samples)?;
 /// build.finish()?;
@@ -180,7 +180,7 @@ impl Build {
     }
 
     pub(crate) fn with_text(mut self, text: &str) -> Result<Build> {
-        let json = parse(text.as_bytes(), self.limits.depth).and_then(normal)?;
+        let json = parse(text.as_bytes(), self.limits.depth).and_then(normalize)?;
         let compiled = Schema::compile(&json, &self.limits)?;
         self.options.attributes.set(SCHEMA_ATTRIBUTE, Attribute::Text(text.to_owned()));
         self.encoder.check_attributes(&self.options.attributes)?;
@@ -210,17 +210,17 @@ impl Build {
             return Err(self.no_node(name, "dataset"));
         };
         let text = record_text(&kind, &schema.text, pointer, self.limits.depth);
-        Ok(self.dataset_of(name, &kind)?.with_kind_text(text))
+        Ok(self.dataset_with_kind(name, &kind)?.with_kind_text(text))
     }
 
     /// Begins a dataset with this schema of a record. The keywords and properties of a JSON value are sorted;
-    /// [`Build::dataset_for`] keeps their order.
+    /// [`Build::dataset_from_document`] keeps their order.
     ///
     /// # Errors
     /// Returns an error of the `schema/…` rules if the schema is invalid, or an unsupported error if the format has no
     /// datasets.
-    pub fn dataset_of(&self, name: &str, kind: &Value) -> Result<DatasetWriter> {
-        let kind = normal(kind.clone())?;
+    pub fn dataset_with_kind(&self, name: &str, kind: &Value) -> Result<DatasetWriter> {
+        let kind = normalize(kind.clone())?;
         self.check_format(name, RECORDS, &kind)?;
         DatasetWriter::new(name, &kind, &self.folder, &self.limits, &self.options.work)
             .map(|dataset| dataset.with_pending(self.pending.register(name)))
@@ -233,7 +233,7 @@ impl Build {
     ///
     /// # Errors
     /// Returns `records/which-dataset`, and the errors of [`Build::with_schema`] and [`Build::dataset`].
-    pub fn dataset_for(
+    pub fn dataset_from_document(
         self,
         schema: &Document,
         path: Option<&str>,
@@ -241,7 +241,7 @@ impl Build {
         let own = |e: holdall_core::Error| e.in_source(&schema.name);
         match schema.schema.root() {
             Root::Record(_) => {
-                let dataset = self.dataset_of(path.unwrap_or(RECORDS), &schema.json);
+                let dataset = self.dataset_with_kind(path.unwrap_or(RECORDS), &schema.json);
                 let dataset = dataset.map_err(own)?.with_vocabulary(schema.vocabulary.clone());
                 let dataset = dataset.with_kind_text(schema.normal_text());
                 Ok((self, dataset))
@@ -262,7 +262,7 @@ impl Build {
     /// blobs.
     pub fn blob(&self, name: &str) -> Result<BlobWriter> {
         match self.node(name)? {
-            (_, Node::Blob { content, .. }) => self.blob_of(name, *content),
+            (_, Node::Blob { content, .. }) => self.blob_with_content(name, *content),
             _ => Err(self.no_node(name, "blob")),
         }
     }
@@ -271,7 +271,7 @@ impl Build {
     ///
     /// # Errors
     /// Returns an unsupported error if the format has no blobs.
-    pub fn blob_of(&self, name: &str, content: Content) -> Result<BlobWriter> {
+    pub fn blob_with_content(&self, name: &str, content: Content) -> Result<BlobWriter> {
         self.check_format(name, BLOB, &blob::kind(content))?;
         let blob = BlobWriter::new(name, content, &self.folder, &self.limits);
         Ok(blob.with_pending(self.pending.register(name)))
@@ -293,7 +293,7 @@ impl Build {
                     format!("the schema has a blob of {own} at this path, not of {content}");
                 Err(NODE.broken(message).in_tensor(name))
             }
-            (Some(content), _) | (None, Some(content)) => self.blob_of(name, content),
+            (Some(content), _) | (None, Some(content)) => self.blob_with_content(name, content),
             (None, None) => {
                 let message = "the content type of the blob is not known";
                 Err(WHICH_CONTENT.broken(message).in_tensor(name))
@@ -419,14 +419,14 @@ impl Build {
     /// # Errors
     /// Returns the same errors as [`Build::add`].
     pub fn copy_as(&mut self, tensor: &Tensor, name: &str) -> Result<()> {
-        let mut item = as_it_is(tensor)?;
+        let mut item = unchanged_item(tensor)?;
         name.clone_into(&mut item.spec.name);
         self.push(item)
     }
 
     /// Adds a copy of a tensor, dataset or blob of an open file, whose compressed components are copied as they are.
     pub(crate) fn copy_encoded(&mut self, tensor: &Tensor) -> Result<()> {
-        let mut item = as_it_is(tensor)?;
+        let mut item = unchanged_item(tensor)?;
         item.keep = CopyMode::Encoding;
         self.push(item)
     }
@@ -439,7 +439,7 @@ impl Build {
     /// Adds a copy of a tensor with the name and shape of `spec`. The shape must have as many elements as that of the
     /// tensor.
     pub(crate) fn copy_under(&mut self, tensor: &Tensor, spec: &TensorSpec) -> Result<()> {
-        let mut item = as_it_is(tensor)?;
+        let mut item = unchanged_item(tensor)?;
         spec.name.clone_into(&mut item.spec.name);
         spec.shape.clone_into(&mut item.spec.shape);
         self.push(item)

@@ -2,7 +2,7 @@
 
 use crate::rules::NOT_ADDED;
 use holdall_core::Result;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,7 +41,7 @@ impl PendingWriters {
             return Ok(());
         }
         let all: Vec<String> =
-            names.out.values().map(|name| format!("`{}`", name.shown())).collect();
+            names.out.values().map(|name| format!("`{}`", name.escaped())).collect();
         let verb = if all.len() == 1 { "was" } else { "were" };
         Err(NOT_ADDED.broken(format!("{} {verb} begun, but not added to the file", all.join(", "))))
     }

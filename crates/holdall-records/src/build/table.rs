@@ -12,7 +12,7 @@ use bytes::Bytes;
 use holdall_core::{ComponentSpec, DType, Result, Role};
 use holdall_io::Work;
 use holdall_io::error::IO;
-use holdall_io::items::{ComponentSource, CopyMode, Item, MadePieces};
+use holdall_io::items::{ComponentSource, ComputedPieces, CopyMode, Item};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -59,14 +59,14 @@ fn item(dataset: DatasetWriter, table: Table) -> Item {
     let table = Arc::new(table);
     let own = Arc::clone(&table);
     let records = move || {
-        let pieces: MadePieces = Box::new(Pieces::new(own, stride, work));
+        let pieces: ComputedPieces = Box::new(Pieces::new(own, stride, work));
         Ok(pieces)
     };
     let mut feeds = vec![ComponentSource::Made(Box::new(records))];
     if has_heap {
         spec.components.push(component(HEAP, heap_len));
         let heap = move || {
-            let pieces: MadePieces = Box::new(table.heap().map(Ok));
+            let pieces: ComputedPieces = Box::new(table.heap().map(Ok));
             Ok(pieces)
         };
         feeds.push(ComponentSource::Made(Box::new(heap)));

@@ -214,7 +214,7 @@ fn there_of<'s>(
         return None;
     }
     resized(there, block.count);
-    *is_wrong |= part.are_there(block.bytes, there).is_err();
+    *is_wrong |= part.fill_presence(block.bytes, there).is_err();
     Some(there)
 }
 
@@ -272,7 +272,7 @@ fn follow(
         let end = offset.wrapping_add(len);
         is_wrong |= (end < offset) | (end > heap);
         if len > 0 && offset != run.end {
-            if run.start < run.end && runs.len() <= MOST_RUNS {
+            if run.start < run.end && runs.len() <= MAX_RUNS {
                 runs.push(run);
             }
             run = offset..end;
@@ -287,12 +287,12 @@ fn follow(
     }
     seen.len = total;
     seen.is_wrong |= is_wrong;
-    seen.runs = (runs.len() <= MOST_RUNS).then_some(runs);
+    seen.runs = (runs.len() <= MAX_RUNS).then_some(runs);
 }
 
 /// Largest number of ranges of the heap that are remembered for a block. Text by text, copying takes as long as finding
 /// the entries again.
-const MOST_RUNS: usize = 64;
+const MAX_RUNS: usize = 64;
 
 fn resized(bytes: &mut Vec<u8>, len: usize) {
     bytes.clear();

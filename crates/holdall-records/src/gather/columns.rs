@@ -35,7 +35,7 @@ impl Gatherer<'_> {
             ColumnKind::Struct(members) => Values::Struct(self.all(members, len, filled)?),
             ColumnKind::Union(union, variants) => {
                 let keys = self.keys(&union, values.as_ref(), there.as_deref())?;
-                let keys = Gathered { len, absent, there: there.clone(), values: keys };
+                let keys = Gathered { len, absent, presence: there.clone(), values: keys };
                 let mut below = vec![keys];
                 below.extend(self.all(variants, len, filled)?);
                 Values::Struct(below)
@@ -49,7 +49,7 @@ impl Gatherer<'_> {
                 Values::Fixed(Box::new(tensor(values, dtype, count, len)?))
             }
         };
-        Ok(Gathered { len, absent, there, values })
+        Ok(Gathered { len, absent, presence: there, values })
     }
 
     pub(super) fn all(
@@ -129,7 +129,7 @@ pub(crate) fn tensor(
 
 /// Returns a column without absent values.
 fn whole(len: usize, values: Values) -> Gathered {
-    Gathered { len, absent: 0, there: None, values }
+    Gathered { len, absent: 0, presence: None, values }
 }
 
 /// Returns numbers at an aligned address; copies them if necessary.

@@ -20,7 +20,7 @@ use crate::{Record, Records, placed};
 use bytes::Bytes;
 #[cfg(feature = "arrow")]
 pub(crate) use columns::tensor;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result};
 use holdall_io::Work;
 use holdall_io::buffer::Buffer;
@@ -40,7 +40,7 @@ pub struct Gathered {
     /// The number of absent values. They are zero, or empty runs.
     pub absent: usize,
     /// A bit for each value, set if it is present, lowest bit of a byte first. `None` if all are present.
-    pub there: Option<Bytes>,
+    pub presence: Option<Bytes>,
     /// The values.
     pub values: Values,
 }
@@ -333,7 +333,7 @@ impl<'g> Gatherer<'g> {
                     let name = other.records().tensor().name();
                     let message = format!(
                         "a record of `{}` cannot be added to columns of other records",
-                        name.shown()
+                        name.escaped()
                     );
                     return Err(placed(OTHER_KIND.broken(message), records.tensor()));
                 }

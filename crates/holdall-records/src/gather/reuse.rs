@@ -7,7 +7,7 @@ use holdall_io::buffer::Buffer;
 use std::sync::Mutex;
 
 /// Largest number of bytes to keep.
-const MOST: usize = 64 << 20;
+const MAX_KEPT_LEN: usize = 64 << 20;
 /// Columns of fewer bytes are not kept.
 const LEAST: usize = 1 << 20;
 
@@ -31,7 +31,7 @@ pub(crate) fn take(len: usize) -> Result<Buffer> {
 /// columns.
 pub(crate) fn lend(memory: Buffer) -> Bytes {
     match memory.as_ref().len() {
-        LEAST..=MOST => Bytes::from_owner(ColumnMemory(Some(memory))),
+        LEAST..=MAX_KEPT_LEN => Bytes::from_owner(ColumnMemory(Some(memory))),
         _ => memory.freeze(),
     }
 }
@@ -60,13 +60,13 @@ impl AsMut<[u8]> for ColumnMemory {
 
 impl Drop for ColumnMemory {
     fn drop(&mut self) {
-        let is_kept = |memory: &Buffer| (LEAST..=MOST).contains(&memory.as_ref().len());
+        let is_kept = |memory: &Buffer| (LEAST..=MAX_KEPT_LEN).contains(&memory.as_ref().len());
         let Some(memory) = self.0.take().filter(is_kept) else { return };
         let Ok(mut kept) = KEPT.try_lock() else { return };
         kept.push(memory);
         let mut len: usize = kept.iter().map(|memory| memory.as_ref().len()).sum();
         let too_many = kept.iter().take_while(|memory| {
-            let is_more = len > MOST;
+            let is_more = len > MAX_KEPT_LEN;
             len -= memory.as_ref().len();
             is_more
         });
@@ -95,10 +95,10 @@ mod tests {
 
         for _ in 0..3 {
             drop(lend(Buffer::new(small).unwrap()));
-            drop(lend(Buffer::new(MOST / 2).unwrap()));
+            drop(lend(Buffer::new(MAX_KEPT_LEN / 2).unwrap()));
         }
-        drop(lend(Buffer::new(MOST + 1).unwrap()));
+        drop(lend(Buffer::new(MAX_KEPT_LEN + 1).unwrap()));
         let lens: Vec<usize> = KEPT.lock().unwrap().iter().map(|m| m.as_ref().len()).collect();
-        assert_eq!(lens, [MOST / 2; 2]);
+        assert_eq!(lens, [MAX_KEPT_LEN / 2; 2]);
     }
 }

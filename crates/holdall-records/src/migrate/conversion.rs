@@ -1,6 +1,6 @@
 //! The converters of a migration: named converters, or functions of the caller.
 
-use super::tensors::TensorPart;
+use super::tensors::ConverterInput;
 use holdall_core::Result;
 use holdall_schema::evolve::rules::NO_CONVERTER;
 use holdall_schema::{
@@ -30,7 +30,7 @@ pub struct Conversion {
 }
 
 type ValueFn = dyn Fn(Value) -> Result<Value> + Send + Sync;
-pub(super) type TensorFn = dyn Fn(TensorPart<'_>) -> Result<Vec<u8>> + Send + Sync;
+pub(super) type TensorFn = dyn Fn(ConverterInput<'_>) -> Result<Vec<u8>> + Send + Sync;
 
 impl Conversion {
     /// Creates a conversion that calls a function with the JSON of each value of a member.
@@ -40,15 +40,15 @@ impl Conversion {
 
     /// Creates a conversion that calls a function which returns the bytes of a tensor.
     pub fn tensors(
-        change: impl Fn(TensorPart<'_>) -> Result<Vec<u8>> + Send + Sync + 'static,
+        change: impl Fn(ConverterInput<'_>) -> Result<Vec<u8>> + Send + Sync + 'static,
     ) -> Conversion {
         Conversion { tensors: Some(Arc::new(change)), ..Conversion::default() }
     }
 
     /// Adds a function for tensors, for callers that do not know whether the path refers to a member or a tensor.
-    pub fn or_tensors(
+    pub fn with_tensor_function(
         mut self,
-        change: impl Fn(TensorPart<'_>) -> Result<Vec<u8>> + Send + Sync + 'static,
+        change: impl Fn(ConverterInput<'_>) -> Result<Vec<u8>> + Send + Sync + 'static,
     ) -> Conversion {
         self.tensors = Some(Arc::new(change));
         self

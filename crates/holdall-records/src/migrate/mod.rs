@@ -10,7 +10,7 @@ mod view;
 
 pub use conversion::Conversion;
 pub use plan::{MigrationPlan, PlanStep};
-pub use tensors::TensorPart;
+pub use tensors::ConverterInput;
 
 use super::schemas::schema_of_file;
 use super::{Build, BuildReport, DatasetWriter};
@@ -158,7 +158,7 @@ impl Migration {
                     _ => build.fed(flat.spec.clone(), flat.feed()?)?,
                 },
                 Work::Records(job) => {
-                    let dataset = build.dataset_of(&job.target, &job.to.json)?;
+                    let dataset = build.dataset_with_kind(&job.target, &job.to.json)?;
                     let dataset = dataset.with_kind_text(job.to.normal_text());
                     let dataset = self.dataset(job, dataset, &mut report);
                     let placed = |e: Error| e.in_tensor(&*job.name).in_source(file.name());

@@ -1,8 +1,8 @@
 //! The plan of a migration.
 
 use super::prepare::{Prepared, Work};
-use super::tensors::{FlatSource, shown_spec};
-use holdall_core::error::Shown as _;
+use super::tensors::{FlatSource, describe_spec};
+use holdall_core::error::Escape as _;
 use holdall_io::items::spec_of;
 use holdall_schema::{MemberStep, Scalar, StepKind, TensorDType};
 
@@ -86,8 +86,8 @@ impl MigrationPlan {
         if let Some(tensor) = from {
             self.renamed(tensor.name(), to);
         }
-        let old = from.map(|tensor| shown_spec(&spec_of(tensor)));
-        let new = flat.shown();
+        let old = from.map(|tensor| describe_spec(&spec_of(tensor)));
+        let new = flat.describe();
         let (what, by) = match &flat.how {
             FlatSource::Same(_) if old.as_ref() == Some(&new) => return,
             FlatSource::Same(_) => (StepKind::Converted, Some("reshape")),
@@ -144,9 +144,9 @@ impl std::fmt::Display for PlanStep {
         write!(f, "{}", self.what.as_str())?;
         match (&self.from, &self.to) {
             (Some(from), Some(to)) if from != to => {
-                write!(f, " {}, now {}", from.shown(), to.shown())?;
+                write!(f, " {}, now {}", from.escaped(), to.escaped())?;
             }
-            (Some(one), _) | (None, Some(one)) => write!(f, " {}", one.shown())?,
+            (Some(one), _) | (None, Some(one)) => write!(f, " {}", one.escaped())?,
             (None, None) => {}
         }
         match (&self.old, &self.new) {
@@ -155,7 +155,7 @@ impl std::fmt::Display for PlanStep {
             (None, None) => {}
         }
         if let Some(by) = &self.by {
-            write!(f, " by {}", by.shown())?;
+            write!(f, " by {}", by.escaped())?;
         }
         if self.rounds {
             f.write_str(", rounded to nearest, ties to even")?;

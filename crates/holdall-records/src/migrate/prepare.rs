@@ -3,13 +3,13 @@
 use super::Migration;
 use super::conversion::Conversion;
 use super::missing::missing;
-use super::tensors::{Flat, FlatSource, shown_spec};
+use super::tensors::{Flat, FlatSource, describe_spec};
 use crate::build::spec;
 use crate::check::fits;
 use crate::rules::WHICH_DATASET;
 use crate::schemas::schema_of_dataset;
 use crate::{HEAP, RECORDS, Records, TensorRecords as _, choose};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::ledger::{Expected, TensorChange};
 use holdall_core::{ComponentSpec, DType, Error, Layout, Result, Role, TensorSpec};
 use holdall_io::error::SAME_NAME;
@@ -120,8 +120,8 @@ impl Migration {
                     out.works.push(work);
                 }
                 Err(_) if self.may_drop => {
-                    let old =
-                        (*tensor.layout() == Layout::Dense).then(|| shown_spec(&spec_of(&tensor)));
+                    let old = (*tensor.layout() == Layout::Dense)
+                        .then(|| describe_spec(&spec_of(&tensor)));
                     out.dropped.push((name.to_owned(), old));
                 }
                 Err(e) => {
@@ -142,8 +142,10 @@ impl Migration {
                 .map_err(|e| e.in_source(file.name()))?;
             out.works
                 .extend(missing_tensors.filled.into_iter().map(|flat| Work::Flat(Box::new(flat))));
-            let absent =
-                missing_tensors.absent.into_iter().map(|(path, to)| (path.to_string(), to.shown()));
+            let absent = missing_tensors
+                .absent
+                .into_iter()
+                .map(|(path, to)| (path.to_string(), to.describe()));
             out.absent = absent.collect();
         }
         for (shift, (at, (tensor, target, to))) in indices.into_iter().zip(datasets).enumerate() {
@@ -169,7 +171,7 @@ impl Migration {
                 renames.push((new.as_str(), old.as_str()));
             } else if let Some(other) = tensors.insert(old, new).filter(|other| other != new) {
                 let message =
-                    format!("it is renamed to both `{}` and `{}`", other.shown(), new.shown());
+                    format!("it is renamed to both `{}` and `{}`", other.escaped(), new.escaped());
                 return Err(SAME_NAME.broken(message).in_tensor(old).in_source(file.name()));
             }
         }
@@ -261,7 +263,7 @@ impl Migration {
             let is_named = options.targets.iter().any(|target| path.below(target).is_some());
             if let ([_, _, ..], false) = (datasets, is_named) {
                 let message =
-                    format!("`{}` is ambiguous: the file has several datasets", new.shown());
+                    format!("`{}` is ambiguous: the file has several datasets", new.escaped());
                 let hint = "write the path of the dataset first: `points[].x`";
                 return Err(WHICH_DATASET.broken(message).with_hint(hint));
             }
@@ -281,12 +283,12 @@ impl Migration {
                 Some(old) => {
                     format!(
                         "cannot rename `{}` to `{}`: {what} of the file has these paths",
-                        old.shown(),
-                        new.shown()
+                        old.escaped(),
+                        new.escaped()
                     )
                 }
                 None => {
-                    format!("cannot convert `{}`: {what} of the file has this path", new.shown())
+                    format!("cannot convert `{}`: {what} of the file has this path", new.escaped())
                 }
             };
             return Err(UNKNOWN_PATH.broken(message).in_source(file.name()));

@@ -16,14 +16,14 @@ use std::io::Read;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// A tensor of the old file that a function converts to one of the new schema.
+/// The input of a converter function: a tensor of the old file, and the type of its result.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub struct TensorPart<'a> {
+pub struct ConverterInput<'a> {
     /// The tensor in the old file.
     pub tensor: &'a Tensor,
     /// The shape and the element type of the result.
-    pub to: &'a TensorSpec,
+    pub target: &'a TensorSpec,
 }
 
 /// A dense tensor of the new file.
@@ -121,8 +121,8 @@ impl Flat {
     }
 
     /// Returns a short description of the type.
-    pub(super) fn shown(&self) -> String {
-        shown_spec(&self.spec)
+    pub(super) fn describe(&self) -> String {
+        describe_spec(&self.spec)
     }
 
     /// Returns a range of the tensor's bytes.
@@ -150,12 +150,12 @@ impl Flat {
 
     fn made(&self) -> Result<Bytes> {
         let FlatSource::Made(tensor, change, _) = &self.how else { return Ok(Bytes::new()) };
-        let made = change(TensorPart { tensor, to: &self.spec })?;
+        let made = change(ConverterInput { tensor, target: &self.spec })?;
         let wanted = self.spec.components.first().map_or(0, |c| c.decoded_len);
         if made.len() as u64 != wanted {
-            let new = self.shown();
+            let new = self.describe();
             let message =
-                format!("the converter gave {} bytes for {new}, which takes {wanted}", made.len());
+                format!("the converter returned {} bytes for {new}; expected {wanted}", made.len());
             return Err(VALUE.broken(message).in_tensor(tensor.name()));
         }
         Ok(made.into())
@@ -213,7 +213,7 @@ fn outside(range: &Range<u64>, len: usize) -> Error {
 }
 
 /// Describes a tensor: `F32 [2, 3]`.
-pub(super) fn shown_spec(spec: &TensorSpec) -> String {
+pub(super) fn describe_spec(spec: &TensorSpec) -> String {
     let named = spec.components.first();
     let named = named.and_then(|c| schema_dtype(c.dtype, c.logical_type.as_ref()));
     show(named, &spec.shape)

@@ -14,7 +14,7 @@ use holdall_core::{
     Component, Encoding, Error, Result, Role, Stored, TensorSpec, Value as Attribute,
 };
 use holdall_formats::Format;
-use holdall_io::items::as_it_is;
+use holdall_io::items::unchanged_item;
 use holdall_io::source::{Access, ByteSource, ReadHints};
 use holdall_io::{File, OpenOptions, Tensor};
 use holdall_schema::{Converters, HeapDefaults, Resolution, SCHEMA_ATTRIBUTE};
@@ -78,7 +78,7 @@ impl Migration {
     fn parts(&self, work: Work, file: &File) -> Result<(TensorSpec, Vec<From>)> {
         match work {
             Work::Copied(tensor, target) => {
-                let mut spec = as_it_is(&tensor)?.spec;
+                let mut spec = unchanged_item(&tensor)?.spec;
                 spec.name = target;
                 let same = |c: Component| From::Same(tensor.clone(), c.role);
                 let parts = tensor.components().map(same).collect();

@@ -6,7 +6,7 @@ use super::reader::{MemberReader, MemberValue};
 use crate::rules::AGGREGATE;
 use crate::{Record, Records};
 use holdall_core::Result;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_schema::{Accessor, Kind};
 
 /// A parsed aggregate.
@@ -69,7 +69,7 @@ impl Aggregate {
         let wrong = || {
             let message = format!(
                 "`{}`: expected `FUNCTION(MEMBER)` with count, sum, min, max, mean or std, as in `mean(stars)`",
-                text.shown()
+                text.escaped()
             );
             AGGREGATE.broken(message)
         };
@@ -230,7 +230,7 @@ fn number(records: &Records, part: &Accessor, path: &str) -> Result<MemberReader
             is_number && matches!(read, Integer(_) | Float(_) | Bool(_))
         })
         .ok_or_else(|| {
-            let (path, kind) = (path.shown(), ty.kind.as_str());
+            let (path, kind) = (path.escaped(), ty.kind.as_str());
             AGGREGATE.broken(format!(
                 "`{path}` is a `TypeDef:{kind}`: `sum`, `mean` and `std` need numbers or Booleans, not times or names"
             ))

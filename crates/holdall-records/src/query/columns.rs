@@ -1,7 +1,7 @@
 //! Members as columns.
 
 use crate::{Record, Records};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Remedy, Result};
 use holdall_io::select::nearest;
 use holdall_json::Reader;
@@ -67,7 +67,7 @@ pub(crate) fn or_like_member(e: Error, schema: &Schema, ty: TypeId, given: &str)
         return e.with_remedy(Remedy::did_you_mean(near));
     }
     let listed: Vec<_> =
-        names.iter().take(LISTED).map(|name| format!("`{}`", name.shown())).collect();
+        names.iter().take(LISTED).map(|name| format!("`{}`", name.escaped())).collect();
     let more = if names.len() > LISTED { ", …" } else { "" };
     match listed.is_empty() {
         true => e,

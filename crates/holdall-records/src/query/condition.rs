@@ -6,7 +6,7 @@ use super::reader::{MemberReader, MemberValue};
 use super::written::{Operand, Written};
 use crate::rules::CONDITION;
 use crate::{Record, Records};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Remedy, Result};
 use holdall_io::select::nearest as nearest_name;
 use holdall_schema::{Accessor, Encoder, Kind, Path, Schema, SchemaLimits};
@@ -118,7 +118,7 @@ impl Node {
                 let part = records.accessor(path)?;
                 let ty = records.schema().ty(part.ty());
                 let Some(reader) = MemberReader::for_text(ty) else {
-                    let (path, kind) = (path.shown(), ty.kind.as_str());
+                    let (path, kind) = (path.escaped(), ty.kind.as_str());
                     let message =
                         format!("`{path}` is a `TypeDef:{kind}`; `like` needs text or an enum");
                     return Err(CONDITION.broken(message));
@@ -140,7 +140,7 @@ impl Node {
                         Test::Element(element, read)
                     }
                     kind => {
-                        let (path, kind) = (path.shown(), kind.as_str());
+                        let (path, kind) = (path.escaped(), kind.as_str());
                         let message = format!(
                             "`{path}` is a `TypeDef:{kind}`; `contains` needs text or an array: \
                              compare a single value with `=` or `in`"
@@ -232,7 +232,7 @@ impl Node {
 
 /// Returns the error for a member that is compared by its order, which its kind lacks.
 pub(super) fn no_order(path: &str, kind: &Kind) -> Error {
-    let (path, kind) = (path.shown(), kind.as_str());
+    let (path, kind) = (path.escaped(), kind.as_str());
     CONDITION.broken(format!("`{path}` is a `TypeDef:{kind}`, which has no order: use `=` or `!=`"))
 }
 
@@ -342,7 +342,7 @@ fn or_like<'a>(e: Error, given: &str, all: impl Iterator<Item = &'a str> + Clone
         return e.with_remedy(Remedy::did_you_mean(near));
     }
     let listed: Vec<_> =
-        all.clone().take(LISTED).map(|value| format!("`{}`", value.shown())).collect();
+        all.clone().take(LISTED).map(|value| format!("`{}`", value.escaped())).collect();
     let more = if all.count() > LISTED { ", …" } else { "" };
     e.with_hint(format!("available: {}{more}", listed.join(", ")))
 }

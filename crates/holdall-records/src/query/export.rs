@@ -4,7 +4,7 @@ use super::columns::follow;
 use crate::rules::{FILE_MEMBER, FILE_NAME};
 use crate::{Record, Records};
 use holdall_collections::HashSet;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result};
 use holdall_io::error::{EXISTS, io};
 use holdall_schema::{Accessor, Kind, Path as Way};
@@ -35,7 +35,7 @@ impl Records {
         let part = self.accessor(member)?;
         let kind = &self.schema().ty(part.ty()).kind;
         if !matches!(kind, Kind::Bytes | Kind::String) {
-            let (member, kind) = (member.shown(), kind.as_str());
+            let (member, kind) = (member.escaped(), kind.as_str());
             let message = format!(
                 "`{member}` is a `TypeDef:{kind}`; only bytes and text can be exported as files"
             );
@@ -69,7 +69,7 @@ impl Export {
             && part.typed::<f64>().is_err()
             && super::reader::Integer::from_accessor(&part).is_none()
         {
-            let (member, kind) = (member.shown(), kind.as_str());
+            let (member, kind) = (member.escaped(), kind.as_str());
             let message = format!(
                 "`{member}` is a `TypeDef:{kind}`; files can only be named after text, enums and numbers"
             );
@@ -101,7 +101,7 @@ impl Export {
         let in_record = |e: Error| record.records().in_record(e, record.index());
         let name = self.name(record, &bytes)?;
         if !self.written.insert(name.clone()) {
-            let message = format!("two records have the file name `{}`", name.shown());
+            let message = format!("two records have the file name `{}`", name.escaped());
             return Err(in_record(FILE_NAME.broken(message)));
         }
         let path = self.folder.join(&name);
@@ -147,7 +147,7 @@ impl Export {
             || !is_inside
         {
             let message =
-                format!("`{}` is not a valid name of a file in the folder", file_name.shown());
+                format!("`{}` is not a valid name of a file in the folder", file_name.escaped());
             return Err(records.in_record(FILE_NAME.broken(message), record.index()));
         }
         let is_text = matches!(kind, Kind::String);

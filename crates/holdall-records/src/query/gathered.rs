@@ -86,7 +86,7 @@ impl Records {
         self.each_batch(std::slice::from_ref(path), chosen, work, &mut |first, columns| {
             let [
                 Gathered {
-                    there,
+                    presence: there,
                     values: Values::Numbers(data) | Values::Places(data, _),
                     len,
                     ..
@@ -281,7 +281,7 @@ type Counted = (Vec<(usize, u64)>, Vec<u32>);
 /// Counts values of one byte, or of one bit; returns `None` for other columns.
 fn small(column: &Gathered, with_numbers: bool) -> Option<Counted> {
     let mut found = vec![(usize::MAX, 0u64); 257];
-    let there = |at: usize| column.there.as_ref().is_none_or(|bits| bit(bits, at));
+    let there = |at: usize| column.presence.as_ref().is_none_or(|bits| bit(bits, at));
     let (data, is_bits) = match &column.values {
         Values::Bits(data) => (data.as_ref(), true),
         Values::Numbers(data) | Values::Places(data, _) if data.as_ref().len() == column.len => {
@@ -367,7 +367,7 @@ fn slot(key: &[u8]) -> usize {
 
 /// Appends bytes that two rows share only if their values are equal.
 fn add_key(column: &Gathered, row: usize, out: &mut Vec<u8>) {
-    let is_there = column.there.as_ref().is_none_or(|bits| bit(bits, row));
+    let is_there = column.presence.as_ref().is_none_or(|bits| bit(bits, row));
     out.push(u8::from(is_there));
     if !is_there {
         return;

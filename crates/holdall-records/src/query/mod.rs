@@ -116,12 +116,12 @@ impl Records {
         Ok(outline.into_rows().into_iter().filter(|row| !row.path.is_root()).collect())
     }
 
-    /// Returns every member, up to `most` of them. Members of structs are listed instead of the structs.
+    /// Returns every member, up to `max_columns` of them. Members of structs are listed instead of the structs.
     ///
     /// # Errors
     /// Returns the same errors as [`Records::columns`].
-    pub fn all_columns(&self, most: usize) -> Result<Columns> {
-        Columns::all(self, most).map_err(|e| placed(e, self.tensor()))
+    pub fn all_columns(&self, max_columns: usize) -> Result<Columns> {
+        Columns::all(self, max_columns).map_err(|e| placed(e, self.tensor()))
     }
 }
 

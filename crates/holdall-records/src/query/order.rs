@@ -3,7 +3,7 @@
 use super::reader::{MemberReader, MemberValue};
 use crate::rules::{CONDITION, SORTED};
 use crate::{Record, Records};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Remedy, Result};
 use holdall_schema::{Accessor, Kind};
 use std::cmp::Ordering;
@@ -111,7 +111,7 @@ impl Member {
         let part = records.accessor(path.unwrap_or(text))?;
         let read = MemberReader::new(records, &part).ok_or_else(|| {
             let kind = records.schema().ty(part.ty()).kind.as_str();
-            let text = text.shown();
+            let text = text.escaped();
             CONDITION
                 .broken(format!("`{text}` cannot be sorted by: a `TypeDef:{kind}` has no order"))
         })?;

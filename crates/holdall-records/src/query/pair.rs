@@ -5,7 +5,7 @@ use super::reader::MemberReader;
 use crate::rules::CONDITION;
 use crate::{Record, Records};
 use holdall_core::Result;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_schema::{Accessor, Meaning};
 use std::cmp::Ordering;
 
@@ -50,7 +50,7 @@ impl Pair {
         let kind = |side: &Side| records.schema().ty(side.part.ty()).kind.clone();
         if pair.left.family() != pair.right.family() || pair.left.unit != pair.right.unit {
             let [a, b] = [&pair.left, &pair.right].map(|side| kind(side).as_str());
-            let (left, right) = (left.shown(), right.shown());
+            let (left, right) = (left.escaped(), right.escaped());
             let message = format!(
                 "`{left}` is a `TypeDef:{a}` and `{right}` a `TypeDef:{b}`: expected two numbers, two times, two \
                  Booleans or two texts, of the same unit or scale"
@@ -83,7 +83,7 @@ impl Side {
         let part = records.accessor(path)?;
         let ty = records.schema().ty(part.ty());
         let read = MemberReader::new(records, &part).ok_or_else(|| {
-            let (path, kind) = (path.shown(), ty.kind.as_str());
+            let (path, kind) = (path.escaped(), ty.kind.as_str());
             CONDITION.broken(format!("`{path}` is a `TypeDef:{kind}`, which cannot be compared"))
         })?;
         let unit = match (&read, ty.meaning.as_deref()) {

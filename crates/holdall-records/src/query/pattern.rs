@@ -2,7 +2,7 @@
 
 use crate::rules::CONDITION;
 use holdall_core::Result;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 
 /// A pattern for a whole text: `%` matches any text, also an empty one, and `_` one character. After a
 /// backslash, `%`, `_` and the backslash match themselves. Matching is case-sensitive.
@@ -32,7 +32,7 @@ impl Pattern {
                 '\\' => Piece::Char(chars.next().ok_or_else(|| {
                     let message = format!(
                         "the pattern `{}` ends in a backslash: write `\\\\` for a backslash",
-                        text.shown()
+                        text.escaped()
                     );
                     CONDITION.broken(message)
                 })?),

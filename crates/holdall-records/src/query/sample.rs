@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_different_places_in_order_and_the_same_each_time() {
+    fn samples_are_distinct_sorted_and_reproducible() {
         for plain in [true, false] {
             let found = indices(20, 7, plain);
             assert_eq!(found.len(), 20);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_is_as_likely() {
+    fn every_index_is_equally_likely() {
         for plain in [true, false] {
             let mut counts = [0u32; 110];
             for seed in 0..2000 {

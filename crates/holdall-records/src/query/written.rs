@@ -19,7 +19,7 @@
 use super::condition::Operator;
 use crate::rules::CONDITION;
 use holdall_core::Result;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use std::borrow::Cow;
 
 /// A parsed condition.
@@ -83,7 +83,7 @@ struct Reader<'t> {
 impl<'t> Reader<'t> {
     fn any(&mut self) -> Result<Written<'t>> {
         let mut all = vec![self.all()?];
-        while self.takes("or") {
+        while self.consume_word("or") {
             all.push(self.all()?);
         }
         Ok(if all.len() == 1 { all.remove(0) } else { Written::Any(all) })
@@ -91,7 +91,7 @@ impl<'t> Reader<'t> {
 
     fn all(&mut self) -> Result<Written<'t>> {
         let mut all = vec![self.one()?];
-        while self.takes("and") {
+        while self.consume_word("and") {
             all.push(self.one()?);
         }
         Ok(if all.len() == 1 { all.remove(0) } else { Written::All(all) })
@@ -112,7 +112,7 @@ impl<'t> Reader<'t> {
         self.rest = self.rest.trim_start();
         // A member can be called `not`.
         let is_not = keyword(self.rest, "not").is_some_and(|rest| !rest.trim_start().is_empty());
-        if is_not && self.takes("not") {
+        if is_not && self.consume_word("not") {
             return Ok(Written::Not(Box::new(self.one()?)));
         }
         if self.sign("!") {
@@ -134,16 +134,16 @@ impl<'t> Reader<'t> {
             let found = Written::Null(path);
             return Ok(if is_not { Written::Not(Box::new(found)) } else { found });
         }
-        let is_not = self.takes("not");
-        let found = if self.takes("contains") {
+        let is_not = self.consume_word("not");
+        let found = if self.consume_word("contains") {
             Written::Contains(path, self.value()?)
-        } else if self.takes("in") {
+        } else if self.consume_word("in") {
             Written::In(path, self.operands()?)
-        } else if self.takes("like") {
+        } else if self.consume_word("like") {
             Written::Like(path, self.value()?)
-        } else if self.takes("between") {
+        } else if self.consume_word("between") {
             let low = self.operand(false)?;
-            if !self.takes("and") {
+            if !self.consume_word("and") {
                 return Err(
                     self.wrong("has no `and` after `between`, as in `stars between 2 and 4`")
                 );
@@ -171,7 +171,7 @@ impl<'t> Reader<'t> {
             let is_word = || {
                 let rest = rest.trim_start();
                 ["and", "or", "in", "not", "contains"].iter().any(|w| keyword(rest, w).is_some())
-                    || ["like", "between"].iter().any(|word| takes_value(rest, word))
+                    || ["like", "between"].iter().any(|word| selects_value(rest, word))
                     || null(rest).is_some()
             };
             matches!(c, '=' | '!' | '<' | '>' | ')') || c.is_whitespace() && is_word()
@@ -279,7 +279,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Skips a word if it comes next, and returns whether it did.
-    fn takes(&mut self, word: &str) -> bool {
+    fn consume_word(&mut self, word: &str) -> bool {
         self.rest = self.rest.trim_start();
         let rest = keyword(self.rest, word);
         self.rest = rest.unwrap_or(self.rest);
@@ -295,7 +295,7 @@ impl<'t> Reader<'t> {
     }
 
     fn wrong(&self, what: &str) -> holdall_core::Error {
-        CONDITION.broken(format!("`{}` {what}", self.text.shown()))
+        CONDITION.broken(format!("`{}` {what}", self.text.escaped()))
     }
 }
 
@@ -332,7 +332,7 @@ fn member(text: &str) -> Option<&str> {
 
 /// Returns `true` if the text starts with a word that is followed by a value. Otherwise, the word is a part of the
 /// name of a member.
-fn takes_value(text: &str, word: &str) -> bool {
+fn selects_value(text: &str, word: &str) -> bool {
     let rest = keyword(text, word).map(str::trim_start);
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['=', '!', '<', '>', ')']))
 }
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_condition_is_refused() {
+    fn invalid_conditions_are_refused() {
         let deep = "(".repeat(1000);
         let nots = "not ".repeat(1000) + "a";
         for text in [

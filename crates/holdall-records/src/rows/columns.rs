@@ -3,7 +3,7 @@
 
 use super::{Fields, Row};
 use crate::rules::TABLE;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result};
 use holdall_json::{Reader, parse};
 use holdall_schema::record::Unknown;
@@ -104,7 +104,7 @@ impl Columns {
                 }
                 let value = cell(text, *cells, self.max_depth).map_err(|e| {
                     let name = self.names.get(*column).map_or("", String::as_str);
-                    e.within(format!("column `{}`", name.shown()))
+                    e.within(format!("column `{}`", name.escaped()))
                 })?;
                 Ok(Some(value))
             }
@@ -184,8 +184,8 @@ fn insert_column(
             (Kind::Array(array), Segment::Index(index)) => {
                 let Len::Fixed(len) = array.len else { return Err(missing()) };
                 // A table has no more columns than its first line has names.
-                const MOST: u64 = 1 << 16;
-                if len > MOST {
+                const MAX_COLUMNS: u64 = 1 << 16;
+                if len > MAX_COLUMNS {
                     return Err(missing());
                 }
                 if matches!(at.what, ColumnContent::Nothing) {
@@ -229,7 +229,7 @@ fn cells(kind: &Kind) -> Cells {
 
 /// Parses a cell.
 fn cell(text: &str, cells: Cells, max_depth: usize) -> Result<Value> {
-    let wrong = |what: &str| TYPE.broken(format!("`{}` is not a {what}", shown(text)));
+    let wrong = |what: &str| TYPE.broken(format!("`{}` is not a {what}", shorten(text)));
     match cells {
         Cells::Text => Ok(Value::String(text.to_owned())),
         Cells::Boolean => match text.trim().to_ascii_lowercase().as_str() {
@@ -248,7 +248,7 @@ fn cell(text: &str, cells: Cells, max_depth: usize) -> Result<Value> {
             let value = small.or_else(|| n.and_then(|n| i64::try_from(n).map(Value::from).ok()));
             // A double would round a number that is not an integer, possibly to one, so the text is checked.
             value.ok_or_else(|| {
-                RANGE.broken(format!("`{}` is not a whole number of 64 bits", shown(text)))
+                RANGE.broken(format!("`{}` is not a whole number of 64 bits", shorten(text)))
             })
         }
         Cells::Number => {
@@ -270,12 +270,12 @@ fn cell(text: &str, cells: Cells, max_depth: usize) -> Result<Value> {
 
 /// Shortens a long cell for an error message.
 #[cold]
-fn shown(text: &str) -> String {
+fn shorten(text: &str) -> String {
     let mut shown: String = text.chars().take(40).collect();
     if shown.len() < text.len() {
         shown.push('…');
     }
-    shown.shown().to_string()
+    shown.escaped().to_string()
 }
 
 #[cfg(all(test, feature = "tables"))]
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_a_record_does_not_have_are_refused_unless_told() {
+    fn unknown_columns_are_refused_by_default() {
         let e = columns(&["id", "colour"], Unknown::Refuse).err().unwrap();
         assert_eq!(e.code(), "record/unknown-member");
         assert!(columns(&["id", "colour"], Unknown::Ignore).is_ok());

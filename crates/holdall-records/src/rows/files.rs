@@ -3,7 +3,7 @@
 use crate::query::or_like_member;
 use crate::rules::FILE_NAME;
 use crate::{BlobWriter, Build};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result};
 use holdall_io::Work;
 use holdall_io::error::io;
@@ -130,7 +130,7 @@ fn slot<'v>(
 /// Adds the member or file to an error.
 #[cold]
 fn in_context(e: Error, what: impl Display) -> Error {
-    e.within(format!("`{}`", what.to_string().shown()))
+    e.within(format!("`{}`", what.to_string().escaped()))
 }
 
 /// Returns the bytes of a file in a folder.
@@ -140,7 +140,7 @@ fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
     let is_inside =
         relative.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
     if name.is_empty() || !is_inside {
-        let message = format!("`{}` is not a valid name of a file in the folder", name.shown());
+        let message = format!("`{}` is not a valid name of a file in the folder", name.escaped());
         return Err(FILE_NAME.broken(message));
     }
     let path = folder.join(relative);
@@ -175,7 +175,7 @@ impl Build {
         let found = names_below(folder)?;
         let len = |name: &String| std::fs::metadata(folder.join(name)).map_or(0, |m| m.len());
         work.begin(found.iter().map(len).fold(0, u64::saturating_add));
-        let mut names = self.blob_of(&format!("{}_names", runs.name()), Content::Utf8)?;
+        let mut names = self.blob_with_content(&format!("{}_names", runs.name()), Content::Utf8)?;
         for file in &found {
             let path = folder.join(file);
             let in_file = |e: Error| e.in_source(path.display());

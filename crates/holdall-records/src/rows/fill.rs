@@ -6,7 +6,9 @@ use crate::DatasetWriter;
 use holdall_core::Result;
 use holdall_schema::record::rules::TOO_LARGE;
 use holdall_schema::record::{Null, Unknown};
-use holdall_schema::{Checker, Encoder, Schema, SchemaLimits, TypeId, Vocabulary, says_more};
+use holdall_schema::{
+    Checker, Encoder, Schema, SchemaLimits, TypeId, Vocabulary, has_value_constraints,
+};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +24,7 @@ pub struct FillOptions {
     files: Option<(PathBuf, Vec<String>)>,
 }
 
-/// Which records are checked against the standard keywords of their schema.
+/// The records that are checked against the standard keywords of their schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Checks {
     /// Records of schemas with more keywords than their kinds, if this build can check them.
@@ -70,7 +72,9 @@ impl FillOptions {
         match self.checks {
             Checks::All => true,
             Checks::None => false,
-            Checks::WhereSaid => Checker::IS_BUILT && (!vocabulary.is_empty() || says_more(kind)),
+            Checks::WhereSaid => {
+                Checker::IS_BUILT && (!vocabulary.is_empty() || has_value_constraints(kind))
+            }
         }
     }
 

@@ -10,14 +10,14 @@ pub(super) struct Lines {
     reader: BufReader<Box<dyn Read + Send>>,
     line: Vec<u8>,
     number: u64,
-    most: u64,
+    max_len: u64,
 }
 
 impl Lines {
-    /// Creates a reader of lines of at most `most` bytes.
-    pub(super) fn new(reader: Box<dyn Read + Send>, most: u64) -> Lines {
+    /// Creates a reader of lines of at most `max_len` bytes.
+    pub(super) fn new(reader: Box<dyn Read + Send>, max_len: u64) -> Lines {
         let reader = BufReader::with_capacity(1 << 20, reader);
-        Lines { reader, line: Vec::new(), number: 0, most }
+        Lines { reader, line: Vec::new(), number: 0, max_len }
     }
 
     /// Returns the underlying reader, if no line was read yet.
@@ -29,15 +29,15 @@ impl Lines {
     pub(super) fn next(&mut self, name: &str) -> Result<Option<(u64, &[u8])>> {
         loop {
             self.line.clear();
-            let cap = self.most.saturating_add(1);
+            let cap = self.max_len.saturating_add(1);
             let mut part = (&mut self.reader).take(cap);
             let n = part.read_until(b'\n', &mut self.line).map_err(|e| failed(e, name))?;
             if n == 0 {
                 return Ok(None);
             }
             self.number += 1;
-            if self.line.len() as u64 > self.most {
-                let e = TOO_LARGE.broken(format!("the line has more than {} bytes", self.most));
+            if self.line.len() as u64 > self.max_len {
+                let e = TOO_LARGE.broken(format!("the line has more than {} bytes", self.max_len));
                 return Err(at_line(e, self.number, name));
             }
             if self.line.iter().any(|b| !b.is_ascii_whitespace()) {

@@ -6,7 +6,7 @@
 //! use holdall_records::{Build, FillOptions, Rows};
 //! # let kind = serde_json::json!({});
 //! let mut build = Build::create("points.mt", &holdall_io::WriteOptions::new())?;
-//! let mut points = build.dataset_of("points", &kind)?;
+//! let mut points = build.dataset_with_kind("points", &kind)?;
 //! points.fill(Rows::open("points.csv")?, &FillOptions::new())?;
 //! build.add(points)?;
 //! build.finish()?;
@@ -383,7 +383,7 @@ impl Rows {
                 (span.line, Row::Json(text.get(span.start..span.end).unwrap_or_default()))
             })),
             Cells::Table(table) => Ok(table.next(name)?.map(|(line, row)| (line, Row::Table(row)))),
-            // Callers take batches and sources first, so none are read row by row.
+            // Callers take batches and sources first, so none are read one row at a time.
             Cells::Batches(_) | Cells::Source(_) => Ok(None),
         }
     }

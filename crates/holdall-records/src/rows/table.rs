@@ -87,10 +87,10 @@ const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 /// Detects the delimiter in the first line, and returns it with a reader of the whole text.
 fn delimited(mut reader: Box<dyn Read + Send>) -> io::Result<(u8, Box<dyn Read + Send>)> {
     /// Largest number of bytes of the first line to look at.
-    const MOST: usize = 1 << 20;
+    const MAX_FIRST_LINE: usize = 1 << 20;
     let mut start = Vec::new();
     let mut found = (b',', false);
-    while !found.1 && start.len() < MOST {
+    while !found.1 && start.len() < MAX_FIRST_LINE {
         let (before, more) = (start.len(), start.len().max(1 << 12));
         reader.by_ref().take(more as u64).read_to_end(&mut start)?;
         if start.len() == before {

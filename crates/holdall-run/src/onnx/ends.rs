@@ -9,7 +9,7 @@ pub(super) struct End {
     /// The name in the description.
     pub name: String,
     /// The index of the graph's input or output.
-    pub at: usize,
+    pub index: usize,
     /// The declared type; `None` if nothing is declared.
     pub ty: Option<ValueType>,
 }
@@ -17,7 +17,7 @@ pub(super) struct End {
 /// Matches the declared inputs with the graph's; if none are declared, returns the graph's.
 pub(super) fn inputs(declared: &[ValueSpec], graph: &[String]) -> Result<Vec<End>> {
     let ends = ends(declared, graph, "input")?;
-    match (0..graph.len()).find(|at| ends.iter().all(|end| end.at != *at)) {
+    match (0..graph.len()).find(|at| ends.iter().all(|end| end.index != *at)) {
         None => Ok(ends),
         Some(left) => {
             let name = graph[left].escape_debug();
@@ -34,7 +34,7 @@ pub(super) fn outputs(declared: &[ValueSpec], graph: &[String]) -> Result<Vec<En
 fn ends(declared: &[ValueSpec], graph: &[String], what: &str) -> Result<Vec<End>> {
     if declared.is_empty() {
         let all = graph.iter().enumerate();
-        return Ok(all.map(|(at, name)| End { name: name.clone(), at, ty: None }).collect());
+        return Ok(all.map(|(at, name)| End { name: name.clone(), index: at, ty: None }).collect());
     }
     let end = |spec: &ValueSpec| {
         let wanted = spec.internal_name.as_ref().unwrap_or(&spec.name);
@@ -44,7 +44,7 @@ fn ends(declared: &[ValueSpec], graph: &[String], what: &str) -> Result<Vec<End>
             let e = format!("the graph has no {what} `{}`, only ", wanted.escape_debug());
             ONNX_NAME.broken(e + &names.join(", "))
         })?;
-        Ok(End { name: spec.name.clone(), at, ty: Some(spec.ty) })
+        Ok(End { name: spec.name.clone(), index: at, ty: Some(spec.ty) })
     };
     declared.iter().map(end).collect()
 }

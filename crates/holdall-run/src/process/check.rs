@@ -43,7 +43,7 @@ const NO_OPTION: &str = "no_such_option_of_any_runner";
 /// every check.
 ///
 /// # Errors
-/// The errors of the package. Errors of the program are in the returned results.
+/// Returns the errors of the package. Errors of the program are in the returned results.
 pub fn check(
     program: &Program,
     package: Option<&Package>,
@@ -211,7 +211,7 @@ fn no_model(tried: &Tried<'_>) -> Result<()> {
     for _ in 0..2 {
         let load = json!({
             "model": folder.path(), "options": {}, "temporary": null, "inputs": [], "outputs": [],
-            "a field that nobody knows": [1],
+            "an unknown field": [1],
         });
         let answer = process.ask(Kind::Load, load, Vec::new(), Kind::Loaded)?;
         // A runner that needs no files may load it.

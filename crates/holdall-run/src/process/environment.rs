@@ -4,7 +4,7 @@
 
 use crate::rules::ENVIRONMENT;
 use holdall::Result;
-use holdall::error::Shown as _;
+use holdall::error::Escape as _;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -55,7 +55,7 @@ const SECRET_WORDS: &[&str] =
 /// process gets, and those in `passed`.
 ///
 /// # Errors
-/// [`ENVIRONMENT`] if a passed variable is invalid or not set.
+/// Returns [`ENVIRONMENT`] if a passed variable is invalid or not set.
 pub(crate) fn process_environment(
     caller: impl Iterator<Item = (OsString, OsString)>,
     passed: &[Variable],
@@ -71,7 +71,7 @@ pub(crate) fn process_environment(
             None => {
                 let found =
                     caller.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
-                let unset = || format!("the variable `{}` is not set", shown.shown());
+                let unset = || format!("the variable `{}` is not set", shown.escaped());
                 found.ok_or_else(|| ENVIRONMENT.broken(unset()))?
             }
         };
@@ -84,11 +84,11 @@ pub(crate) fn process_environment(
 fn check(name: &OsStr, value: Option<&OsStr>) -> Result<()> {
     let shown = name.to_string_lossy();
     if name.is_empty() || name.as_bytes().iter().any(|b| matches!(b, b'=' | 0)) {
-        let e = format!("`{}` is not a valid variable name", shown.shown());
+        let e = format!("`{}` is not a valid variable name", shown.escaped());
         return Err(ENVIRONMENT.broken(e));
     }
     if value.is_some_and(|value| value.as_bytes().contains(&0)) {
-        let e = format!("the value for the variable `{}` has a zero byte", shown.shown());
+        let e = format!("the value for the variable `{}` has a zero byte", shown.escaped());
         return Err(ENVIRONMENT.broken(e));
     }
     Ok(())

@@ -107,7 +107,7 @@ impl Frame {
     /// Encodes the frame.
     ///
     /// # Errors
-    /// [`FRAME_LIMIT`] if the header or the data is too long.
+    /// Returns [`FRAME_LIMIT`] if the header or the data is too long.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let header = self.header.to_string();
         let header_len = length(header.len(), HEADER_MAX, "header")?;
@@ -148,7 +148,7 @@ impl Prefix {
     /// Decodes the first bytes of a frame.
     ///
     /// # Errors
-    /// [`FRAME`] if they are not the start of a frame, [`FRAME_LIMIT`] if the frame is too long.
+    /// Returns [`FRAME`] if they are not the start of a frame, [`FRAME_LIMIT`] if the frame is too long.
     pub fn decode(bytes: &[u8; PREFIX_LEN]) -> Result<Prefix> {
         let (words, _) = bytes.as_chunks::<4>();
         let [first, rest @ ..] = words else { return Err(FRAME.broken("a frame of no bytes")) };
@@ -171,7 +171,7 @@ impl Prefix {
     /// Decodes the header and returns the frame.
     ///
     /// # Errors
-    /// [`FRAME`] if the header is not a JSON object.
+    /// Returns [`FRAME`] if the header is not a JSON object.
     pub fn frame(&self, header: &[u8], data: Vec<u8>) -> Result<Frame> {
         let header: Json = serde_json::from_slice(header)
             .map_err(|e| FRAME.broken("the header of a frame is not JSON").because(e))?;

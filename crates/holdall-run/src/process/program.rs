@@ -7,7 +7,7 @@ use crate::rules::{FRAMEWORK, HANDSHAKE, REMOTE_LOAD, RULES, START, io};
 use crate::runner::{Load, Loaded, NamedValues, OutputSink, Runner};
 use crate::runner_settings::Span;
 use holdall::carton::{OptionValue, ValueSpec};
-use holdall::error::Shown as _;
+use holdall::error::Escape as _;
 use holdall::{Result, Rule};
 use semver::{Version, VersionReq};
 use serde_json::{Map, Value as Json, json};
@@ -34,7 +34,7 @@ impl Program {
     /// Returns the command that starts the program.
     pub(crate) fn command(&self) -> Result<Command> {
         let [program, args @ ..] = &self.command[..] else {
-            let name = self.name.shown();
+            let name = self.name.escaped();
             return Err(START.broken(format!("the command of the runner `{name}` is empty")));
         };
         let mut command = Command::new(program);
@@ -93,7 +93,7 @@ pub(crate) fn version(ready: &Frame) -> Result<Option<Version>> {
     match ready.header.get("version") {
         None | Some(Json::Null) => Ok(None),
         Some(Json::String(text)) => Version::parse(text).map(Some).map_err(|e| {
-            let e = HANDSHAKE.broken(format!("`{}` is not a version: {e}", text.shown()));
+            let e = HANDSHAKE.broken(format!("`{}` is not a version: {e}", text.escaped()));
             e.with_hint("write versions like 1.2.3")
         }),
         Some(_) => Err(HANDSHAKE.broken("the runner's `version` is not a string")),

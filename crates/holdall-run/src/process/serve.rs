@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Serves a runner over the connection that is standard input, until the other side ends it.
 ///
 /// # Errors
-/// `runner/start` if standard input is not a socket, `runner/frame` if invalid frames arrive, `run/io`.
+/// Returns `runner/start` if standard input is not a socket, `runner/frame` if invalid frames arrive, `run/io`.
 pub fn serve(runner: &dyn Runner) -> Result<()> {
     let wire = std::io::stdin().as_fd().try_clone_to_owned();
     let mut served = Served {

@@ -4,7 +4,7 @@
 use crate::rules::FRAME;
 use crate::runner::NamedValues;
 use holdall::carton::{TensorValue, ValueType};
-use holdall::error::Shown as _;
+use holdall::error::Escape as _;
 use holdall::{Bytes, Result};
 use serde_json::{Map, Value as Json, json};
 
@@ -21,7 +21,7 @@ const RANK_MAX: usize = 64;
 /// `shared_from` bytes are passed to `share`, which writes them to a file and returns its number.
 ///
 /// # Errors
-/// The errors of `share`.
+/// Returns the errors of `share`.
 pub fn pack(
     values: &NamedValues,
     shared_from: usize,
@@ -76,7 +76,7 @@ fn pack_one(
 /// Decodes the values in a frame. `shared` returns the content of a shared file, given its number and expected length.
 ///
 /// # Errors
-/// [`FRAME`] if the header is invalid, and the errors of `shared`.
+/// Returns [`FRAME`] if the header is invalid, and the errors of `shared`.
 pub fn unpack(
     header: &Json,
     data: Vec<u8>,
@@ -130,7 +130,7 @@ fn unpack_one(
         return Err(FRAME.broken("a value without a dtype or a shape"));
     };
     let Some(ty) = ValueType::by_name(dtype) else {
-        return Err(FRAME.broken(format!("unknown dtype `{}`", dtype.shown())));
+        return Err(FRAME.broken(format!("unknown dtype `{}`", dtype.escaped())));
     };
     if ty == ValueType::String {
         let texts: Option<Vec<String>> = row

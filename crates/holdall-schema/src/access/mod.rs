@@ -5,7 +5,7 @@ mod scalar;
 
 pub use scalar::{ReadScalar, Typed, Values};
 
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::extent::{get, in_memory};
 use crate::kinds::{Enum, IndexWidth, Kind, Len, TypeId, Variant};
 use crate::limits::SchemaLimits;
@@ -41,7 +41,7 @@ enum Guard {
     Tag { at: usize, width: IndexWidth, tag: u32, variants: usize, start: usize, end: usize },
 }
 
-/// The kind of the member, with what is needed to read it.
+/// The kind of the member, with the properties that are needed to read it.
 #[derive(Debug, Clone)]
 enum Leaf {
     Scalar(crate::Scalar),
@@ -89,7 +89,7 @@ impl Schema {
                 (Kind::Struct(fields), Segment::Name(name)) => {
                     let member = fields.index_of(name).and_then(|at| fields.members.get(at));
                     let Some(member) = member else {
-                        let name = name.shown();
+                        let name = name.escaped();
                         return Err(match path.0.len() {
                             1 => UNKNOWN_PATH.broken(format!("unknown member `{name}`")),
                             _ => wrong(&format!("the struct has no member `{name}`")),
@@ -105,7 +105,7 @@ impl Schema {
                 }
                 (Kind::Union(union), Segment::Name(key)) => {
                     let Some(tag) = union.tag(key) else {
-                        let key = key.shown();
+                        let key = key.escaped();
                         return Err(wrong(&format!("the union has no variant `{key}`")));
                     };
                     let at = in_memory(start)?;
@@ -240,7 +240,7 @@ impl Accessor {
     ///
     /// # Errors
     /// Returns the same errors as [`Accessor::is_present`].
-    pub fn are_there(&self, records: &[u8], out: &mut [u8]) -> Result<()> {
+    pub fn fill_presence(&self, records: &[u8], out: &mut [u8]) -> Result<()> {
         out.fill(1);
         let stride = in_memory(self.record.stride)?.max(1);
         let from = |start: usize| records.get(start..).unwrap_or_default().chunks(stride);

@@ -1,7 +1,7 @@
 //! Checks that each `default` of a schema is a valid value.
 
 use super::{Checker, ask, built, document, invalid};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::kinds::Kind;
 use crate::record::rules::KEYWORD;
 use crate::refs::{Defs, children};
@@ -38,7 +38,7 @@ impl Checker<'_> {
                     && tensor.known_shape().is_some()
                 {
                     let filled = tensor.filled(value, &self.limits);
-                    filled.map_err(|e| e.within(format!("`{}`", property.name.shown())))?;
+                    filled.map_err(|e| e.within(format!("`{}`", property.name.escaped())))?;
                 }
             }
         }
@@ -80,5 +80,5 @@ impl Checker<'_> {
 }
 
 fn in_default(e: Error, name: &str) -> Error {
-    e.within(format!("the default of `{}`", name.shown()))
+    e.within(format!("the default of `{}`", name.escaped()))
 }

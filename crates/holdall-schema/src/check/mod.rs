@@ -6,7 +6,7 @@ mod defaults;
 mod effort;
 mod patterns;
 
-use crate::error::{Error, Result, Rule, Shown as _};
+use crate::error::{Error, Escape as _, Result, Rule};
 use crate::extent::in_memory;
 use crate::kinds::{Scalar, TypeId, is_kind};
 use crate::limits::SchemaLimits;
@@ -181,7 +181,7 @@ impl<'s> Checker<'s> {
         };
         Err(match at.get(name.len().saturating_add(1)..).unwrap_or_default() {
             "" => rule.broken(text),
-            path => rule.broken(format!("{text}, at `{}`", path.shown())),
+            path => rule.broken(format!("{text}, at `{}`", path.escaped())),
         })
     }
 }
@@ -307,13 +307,13 @@ impl<'i> Keyword<'i> for Own {
     }
 }
 
-/// Returns the error for an invalid schema, with the JSON pointer of the invalid place.
+/// Returns the error for an invalid schema, with the JSON pointer of the invalid node.
 #[cold]
 fn invalid(e: &ValidationError<'_>, at: &Location) -> Error {
     let found = INVALID.broken(shorten(&e.masked().to_string()).to_owned());
     match at.as_str() {
         "" => found.within("the root"),
-        at => found.within(format!("`{}`", at.shown())),
+        at => found.within(format!("`{}`", at.escaped())),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::name::{Names, is_plain};
 use super::{bytes, describe, indented, no_mirror};
 use crate::dtype::TensorDType;
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::kinds::{Enum, Kind, Len, Scalar, Struct, TypeId};
 use crate::schema::Schema;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ struct Code<'s> {
 }
 
 impl Code<'_> {
-    /// Returns the Rust type of a type, or `None` if there is none. A struct is called `name`.
+    /// Returns the Rust type of a type, or `None` if Rust has no such type. A struct is called `name`.
     fn mirror(&mut self, ty: TypeId, name: &str) -> Result<Option<Mirror>> {
         let schema = self.schema;
         let number = |text: &str, size: u32| {
@@ -140,7 +140,7 @@ impl Code<'_> {
                 None => {
                     let kind = &schema.ty(member.ty).kind;
                     let maybe = if member.presence.is_some() { ", may be absent" } else { "" };
-                    let what = format!("{}{maybe}: {}", describe(kind), member.name.shown());
+                    let what = format!("{}{maybe}: {}", describe(kind), member.name.escaped());
                     body.bytes(&member.name, offset(at), schema.extent(member.ty)?.size, &what);
                 }
             }
@@ -304,7 +304,7 @@ fn index_type(e: &Enum) -> &'static str {
     }
 }
 
-/// Returns the Rust type of a tensor's elements and its size, or `None` if there is none.
+/// Returns the Rust type of a tensor's elements and its size, or `None` if Rust has no such type.
 fn element_text(dtype: TensorDType) -> Option<(&'static str, u32)> {
     Some(match dtype {
         TensorDType::Bool => ("bool", 1),

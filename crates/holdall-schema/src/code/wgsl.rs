@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Largest number of members with a function; through `$ref`, a schema can have many more.
-const MOST_MEMBERS: usize = 1000;
+const MAX_MEMBERS: usize = 1000;
 /// Largest number of enum values with a constant.
-const MOST_VALUES: usize = 256;
+const MAX_VALUES: usize = 256;
 /// Size of a word in bytes.
 const WORD: u64 = 4;
 
@@ -112,7 +112,7 @@ impl<'s> Readers<'s> {
             (format!("{prefix}_words"), format!("{}_STRIDE", prefix.to_ascii_uppercase()));
         names.take(words.clone());
         names.take(stride.clone());
-        let (helpers, left) = (Vec::new(), MOST_MEMBERS);
+        let (helpers, left) = (Vec::new(), MAX_MEMBERS);
         let (aligned, out) = (stride_of_records.is_multiple_of(WORD), String::new());
         Readers { schema, names, prefix, words, stride, helpers, aligned, left, out }
     }
@@ -203,12 +203,12 @@ impl<'s> Readers<'s> {
         self.reads_words_at(at, width == IndexWidth::Four);
         self.function(at, what, note, "u32", &value);
         let base = self.name(&at.path, what).to_ascii_uppercase();
-        for (address, text) in values.iter().enumerate().take(MOST_VALUES) {
+        for (address, text) in values.iter().enumerate().take(MAX_VALUES) {
             let name = self.names.take(format!("{base}_{}", constant_name(text)));
             let _ = writeln!(self.out, "const {name}: u32 = {address}u;");
         }
-        if values.len() > MOST_VALUES {
-            let more = values.len().saturating_sub(MOST_VALUES);
+        if values.len() > MAX_VALUES {
+            let more = values.len().saturating_sub(MAX_VALUES);
             let _ = writeln!(self.out, "// … and {more} more, in the order of the schema.");
         }
     }
@@ -280,7 +280,7 @@ impl<'s> Readers<'s> {
             Kind::Tensor(_) => "its elements are not whole bytes",
             _ => "its data is in the component `blob_data`",
         };
-        let _ = write!(self.out, "\n// {}: {}; {why}.\n", shown(&at.path), describe(kind));
+        let _ = write!(self.out, "\n// {}: {}; {why}.\n", comment_path(&at.path), describe(kind));
     }
 
     /// Returns a call of `helper` at the current offset.
@@ -333,7 +333,7 @@ impl<'s> Readers<'s> {
         let _ = write!(
             self.out,
             "\n// {}: {note}{lens_text}.\nfn {name}(record: u32{params}) -> {ty} {{\n    let at = {address};\n    return {value};\n}}\n",
-            shown(&at.path)
+            comment_path(&at.path)
         );
     }
 
@@ -462,7 +462,7 @@ impl Structs<'_> {
         Ok(Some(name))
     }
 
-    /// Returns a WGSL type with the bytes of a type, aligned to four, or `None` if there is none.
+    /// Returns a WGSL type with the bytes of a type, aligned to four, or `None` if WGSL has no such type.
     fn ty(&mut self, ty: TypeId, name: &str) -> Result<Option<String>> {
         let schema = self.schema;
         Ok(match &schema.ty(ty).kind {
@@ -552,7 +552,7 @@ fn is_bits(dtype: TensorDType) -> bool {
 }
 
 /// Formats a path on one line, for a comment.
-fn shown(path: &Path) -> String {
+fn comment_path(path: &Path) -> String {
     let text = path.to_string();
     match text.is_empty() {
         true => "the record".to_owned(),

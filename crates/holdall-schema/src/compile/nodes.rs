@@ -3,7 +3,7 @@
 use super::read::{self, Keywords, SchemaPath};
 use super::types::sorted_by;
 use super::{Compiler, Found, Leads};
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::kinds::Align;
 use crate::refs::children;
 use crate::rules::{CYCLE, REFERENCE_KEYWORD};
@@ -176,7 +176,7 @@ impl<'v> Compiler<'v> {
             || properties.iter().any(|p| self.leads(p.node) == Leads::ToReferences);
         let list = items.filter(|id| self.leads(*id) == Leads::ToReferences);
         if let Some(keyword) = others {
-            let message = format!("references are not allowed below `{}`", keyword.shown());
+            let message = format!("references are not allowed below `{}`", keyword.escaped());
             return Err(at.broken(&REFERENCE_KEYWORD, message));
         }
         if !is_object && list.is_none() {
@@ -235,7 +235,8 @@ impl<'v> Compiler<'v> {
 
     fn check_on_the_way(&self, node: &Keywords, ty: &str, at: &SchemaPath<'_>) -> Result<()> {
         if let Some(keyword) = node.keys().find(|k| !ON_THE_WAY.contains(&k.as_str())) {
-            let message = format!("`{}` is not allowed on the path to references", keyword.shown());
+            let message =
+                format!("`{}` is not allowed on the path to references", keyword.escaped());
             return Err(at.broken(&REFERENCE_KEYWORD, message));
         }
         match node.get("type") {

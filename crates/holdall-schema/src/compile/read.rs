@@ -1,7 +1,7 @@
 //! Reads the keywords of one node.
 
 use crate::dtype::TensorDType;
-use crate::error::{Error, Result, Rule, Shown as _};
+use crate::error::{Error, Escape as _, Result, Rule};
 use crate::kinds::{Align, Content, Dim, Enum, IndexWidth, Len, TensorType, is_kind};
 use crate::rules::{ALIGN, BLOB, ENUM, KEYWORD, KIND, STRUCT, TENSOR};
 use holdall_collections::DebugUnwrap;
@@ -38,7 +38,7 @@ impl<'p> SchemaPath<'p> {
         SchemaPath { parent: Some(root), keyword: "$defs", name: Some(name) }
     }
 
-    /// Returns the JSON pointer. The target of a `$ref` has the pointer of its place in `$defs`.
+    /// Returns the JSON pointer. The target of a `$ref` has the pointer of its location in `$defs`.
     pub(super) fn pointer(&self) -> String {
         let mut out = String::new();
         self.push(&mut out);
@@ -73,7 +73,7 @@ impl fmt::Display for SchemaPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.parent {
             None => f.write_str("the root"),
-            Some(_) => write!(f, "`{}`", self.pointer().shown()),
+            Some(_) => write!(f, "`{}`", self.pointer().escaped()),
         }
     }
 }
@@ -95,8 +95,11 @@ pub(super) fn kind<'v>(
             .filter(|_| !PLAIN.iter().any(|ty| node.get("type") == Some(&(*ty).into())))),
         Some((second, _)) => {
             let first = found.map_or("", |(k, _)| k);
-            let message =
-                format!("found both `TypeDef:{}` and `TypeDef:{}`", first.shown(), second.shown());
+            let message = format!(
+                "found both `TypeDef:{}` and `TypeDef:{}`",
+                first.escaped(),
+                second.escaped()
+            );
             Err(at.broken(&KIND, message))
         }
     }
@@ -202,7 +205,7 @@ pub(super) fn enum_values(node: &Keywords, at: &SchemaPath<'_>) -> Result<Enum> 
     let mut sorted: Vec<(&str, u32)> = values.iter().map(|v| &**v).zip(0..count).collect();
     sort(&mut sorted);
     if let Some(twice) = duplicate(values.iter().map(|v| &**v)) {
-        return Err(at.broken(&ENUM, format!("`{}` is listed twice", twice.shown())));
+        return Err(at.broken(&ENUM, format!("`{}` is listed twice", twice.escaped())));
     }
     let sorted = sorted.iter().map(|(_, index)| *index).collect();
     Ok(Enum { width: IndexWidth::for_count(values.len()), values: values.into(), sorted })
@@ -236,12 +239,12 @@ pub(super) fn members<'v>(
     let mut sorted = names.clone();
     sort(&mut sorted);
     if let Some(twice) = duplicate(names.iter().copied()) {
-        return Err(at.broken(&STRUCT, format!("`{}` is listed twice", twice.shown())));
+        return Err(at.broken(&STRUCT, format!("`{}` is listed twice", twice.escaped())));
     }
     let keys = properties.unwrap_or(&empty).keys().map(String::as_str);
     let mut all = keys.chain(required.iter().copied());
     if let Some(stray) = all.find(|name| sorted.binary_search(name).is_err()) {
-        let message = format!("`{}` is not listed as a member", stray.shown());
+        let message = format!("`{}` is not listed as a member", stray.escaped());
         return Err(at.broken(&STRUCT, message));
     }
     let member = |name: &'v str| match properties.and_then(|p| p.get(name)) {
@@ -250,7 +253,7 @@ pub(super) fn members<'v>(
             Ok(RawMember { name, schema, is_required })
         }
         None => {
-            let message = format!("`{}` is not in `properties`", name.shown());
+            let message = format!("`{}` is not in `properties`", name.escaped());
             Err(at.broken(&STRUCT, message))
         }
     };
@@ -273,7 +276,7 @@ pub(super) fn tensor(keyword: &Value, at: &SchemaPath<'_>) -> Result<TensorType>
         return Err(at.broken(&TENSOR, "`TypeDef:Tensor` is not an object"));
     };
     if let Some(other) = keyword.keys().find(|k| !matches!(k.as_str(), "dtype" | "shape")) {
-        let message = format!("`TypeDef:Tensor` has the unknown key `{}`", other.shown());
+        let message = format!("`TypeDef:Tensor` has the unknown key `{}`", other.escaped());
         return Err(at.broken(&TENSOR, message));
     }
     let (dtype, dtypes) = dtypes(keyword.get("dtype"), at)?;

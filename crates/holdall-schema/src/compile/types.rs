@@ -2,7 +2,7 @@
 
 use super::read::{self, Keywords, SchemaPath};
 use super::{Compiler, Found};
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::kinds::{Array, Dim, IndexWidth, Kind, Len, Member, Scalar, Struct, Union, Variant};
 use crate::kinds::{TensorType, TypeId};
 use crate::meaning::{self, Meaning};
@@ -113,7 +113,7 @@ impl<'v> Compiler<'v> {
             other => match Scalar::from_name(other) {
                 Some(scalar) => scalar_kind(scalar, node, value, at),
                 None => {
-                    let message = format!("unknown kind `TypeDef:{}`", other.shown());
+                    let message = format!("unknown kind `TypeDef:{}`", other.escaped());
                     Err(at.broken(&KIND, message))
                 }
             },
@@ -197,7 +197,7 @@ impl<'v> Compiler<'v> {
                 Kind::Struct(_) => {
                     let message = format!(
                         "a variant has a member called `{}`, like the discriminator",
-                        discriminator.shown()
+                        discriminator.escaped()
                     );
                     return Err(member_path.broken(&UNION, message));
                 }

@@ -20,7 +20,7 @@ pub(super) fn loosens(key: &str, old: Option<&Value>, new: Option<&Value>) -> bo
 }
 
 /// Returns `true` if a keyword restricts the value of numbers.
-pub(super) fn is_of_numbers(key: &str) -> bool {
+pub(super) fn is_numeric(key: &str) -> bool {
     OF_NUMBERS.contains(&key) || APPLIED.contains(&key)
 }
 
@@ -128,7 +128,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_takes_more_is_told_from_what_takes_less() {
+    fn widening_is_distinguished_from_narrowing() {
         for (key, narrow, wide) in [
             ("minimum", json!(1), json!(0.5)),
             ("maximum", json!(u64::MAX - 1), json!(u64::MAX)),

@@ -6,7 +6,7 @@ use super::rules::NO_CONVERTER;
 use super::show;
 use super::steps::{Local, MemberStep, PlanActions, StepKind};
 use super::widen::is_widening;
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::extent::{get, in_memory};
 use crate::kinds::{Array, Enum, Kind, Len, TypeId, Union};
 use crate::path::{Path, Segment};
@@ -256,7 +256,7 @@ impl<'b> Build<'b> {
                 let message = format!(
                     "{}: the union in the file has the variant `{}`, which the new schema does not have",
                     show::path(&at.path()),
-                    variant.key.shown()
+                    variant.key.escaped()
                 );
                 return Err(NO_CONVERTER.broken(message));
             };
@@ -330,7 +330,7 @@ fn enums(from: &Enum, to: &Enum, at: &At) -> Result<Plan> {
     }
     let new_index = |value: &Arc<str>| {
         to.index_of(value).ok_or_else(|| {
-            let (path, value) = (show::path(&at.path()), show::cut(&value.shown().to_string()));
+            let (path, value) = (show::path(&at.path()), show::cut(&value.escaped().to_string()));
             let message = format!(
                 "{path}: the enum in the file has the value `{value}`, which the new schema does not have"
             );

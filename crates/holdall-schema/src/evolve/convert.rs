@@ -109,7 +109,7 @@ pub fn by_chain<'s>(
     move |from: ConversionInput<'_>, to: &mut [u8], heap: &mut dyn Heap| {
         let kinds = (&writer.ty(from.from).kind, &reader.ty(from.to).kind);
         if let Some((a, b)) = numbers(kinds, &chain)
-            && chain.takes(a, b)
+            && chain.can_convert(a, b)
         {
             return chain.elements(0, (a, from.bytes), (b, to));
         }

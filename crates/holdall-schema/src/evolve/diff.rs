@@ -232,7 +232,7 @@ pub(super) struct Walk<'s> {
 }
 
 impl<'s> Walk<'s> {
-    /// Adds the differences at a place, including those of annotations.
+    /// Adds the differences at a node, including those of annotations.
     pub(super) fn finish_at(
         &self,
         out: &mut Found,

@@ -5,7 +5,7 @@ use super::rules::{NO_CONVERTER, NO_DEFAULT};
 use super::tensor::Filled;
 use crate::document::Document;
 use crate::dtype::TensorDType;
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::kinds::{Dim, TensorType};
 use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
@@ -65,7 +65,7 @@ pub fn resolve_tensor(
     let wrong = || {
         let old = format!("{from} {shape:?}");
         NO_CONVERTER
-            .broken(format!("it is {old} in the file, but {} in the new schema", to.shown()))
+            .broken(format!("it is {old} in the file, but {} in the new schema", to.describe()))
     };
     let chain = match converter {
         Some(TensorConverter::Named(chain)) => Some(chain),
@@ -82,11 +82,12 @@ pub fn resolve_tensor(
         }
     }
     let made_of = |chain: Chain| {
-        let takes = from.scalar().zip(wanted.scalar()).is_some_and(|(a, b)| chain.takes(a, b));
+        let takes =
+            from.scalar().zip(wanted.scalar()).is_some_and(|(a, b)| chain.can_convert(a, b));
         match takes {
             true => Ok(TensorSource::Elements(chain)),
             false => {
-                let by = chain.as_str().shown();
+                let by = chain.as_str().escaped();
                 let message = format!("`{by}` cannot convert elements of {from} to {wanted}");
                 Err(NO_CONVERTER.broken(message))
             }
@@ -128,11 +129,11 @@ fn shape_for(old: &[u64], to: &TensorType) -> Option<Vec<u64>> {
 
 impl TensorType {
     /// Describes the type for messages: `F32 [2, n]`.
-    pub fn shown(&self) -> String {
+    pub fn describe(&self) -> String {
         let dims = self.shape.iter().flatten().map(|dim| match dim {
             Dim::Known(n) => n.to_string(),
             Dim::Any => "null".to_owned(),
-            Dim::Symbol(name) => name.shown().to_string(),
+            Dim::Symbol(name) => name.escaped().to_string(),
         });
         let dims: Vec<String> = dims.collect();
         let dtype = self.dtype_names().unwrap_or_else(|| "Tensor".to_owned());
@@ -209,8 +210,8 @@ impl Missing<'_> {
                         (None, Presence::Required) => {
                             let message = format!(
                                 "the file has no tensor `{}`, which is {} without a default",
-                                path.to_string().shown(),
-                                tensor.shown()
+                                path.to_string().escaped(),
+                                tensor.describe()
                             );
                             return Err(NO_DEFAULT.broken(message));
                         }

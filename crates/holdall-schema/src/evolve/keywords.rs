@@ -85,7 +85,7 @@ impl<'s> Keywords<'s> {
         Sites { old: end(self.old.as_ref(), sites.old), new: end(self.new.as_ref(), sites.new) }
     }
 
-    /// Returns the `default` that applies at a place.
+    /// Returns the `default` that applies at a node.
     pub(super) fn defaults(&self, sites: Sites<'s>) -> Sites<'s> {
         let end = |defs: Option<&Defs<'s>>, site| defs?.resolve(site?).ok()?.default;
         Sites { old: end(self.old.as_ref(), sites.old), new: end(self.new.as_ref(), sites.new) }
@@ -102,7 +102,7 @@ impl<'s> Keywords<'s> {
         }
     }
 
-    /// Returns `true` if annotations differ at a place. Those next to a `$ref` take precedence over those of its
+    /// Returns `true` if annotations differ at a node. Those next to a `$ref` take precedence over those of its
     /// target.
     pub(super) fn annotations_differ(&self, sites: Sites<'s>, nodes: Sites<'s>) -> bool {
         let (Some(old), Some(new)) = (sites.old, sites.new) else { return false };
@@ -160,7 +160,7 @@ impl<'s> Keywords<'s> {
             };
             let change = Local::new(ChangeKind::Keywords, verdict);
             out.push(change.texts(text(old), text(new)).entry());
-        } else if seen == Seen::Widened && new.keys().any(|key| assertions::is_of_numbers(key)) {
+        } else if seen == Seen::Widened && new.keys().any(|key| assertions::is_numeric(key)) {
             out.push(Local::new(ChangeKind::Keywords, Verdict::NeedsConverter).entry());
         }
         Ok(())

@@ -6,7 +6,7 @@ use super::number::widen;
 use super::plan::{Items, MemberPlan, Plan, PlanId, Run, Step, VariantPlan};
 use super::resolve::Resolution;
 use super::rules::NO_CONVERTER;
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::kinds::IndexWidth;
 use crate::path::Segment;
 use crate::record::fail::{Fail, Outcome};
@@ -39,9 +39,9 @@ impl Resolution {
     /// Returns `evolve/no-converter` if a converter that the resolution needs is not among them.
     pub fn migrator<'r>(&'r self, converters: &'r Converters<'_>) -> Result<Migrator<'r>> {
         let find = |name: &std::sync::Arc<str>| {
-            converters
-                .find(name)
-                .ok_or_else(|| NO_CONVERTER.broken(format!("missing converter `{}`", name.shown())))
+            converters.find(name).ok_or_else(|| {
+                NO_CONVERTER.broken(format!("missing converter `{}`", name.escaped()))
+            })
         };
         let converters = self.converters.iter().map(find).collect::<Result<_>>()?;
         Ok(Migrator { resolution: self, converters, spare: Vec::new(), kept: None })

@@ -56,7 +56,7 @@ pub(super) enum Run {
 #[derive(Debug)]
 pub(super) struct VariantPlan {
     pub(super) key: Arc<str>,
-    /// Its tag in the reader's union.
+    /// The variant's tag in the reader's union.
     pub(super) tag: u32,
     pub(super) from: Range<usize>,
     pub(super) to: Range<usize>,

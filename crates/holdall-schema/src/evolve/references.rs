@@ -14,7 +14,7 @@ use holdall_collections::HashSet;
 use std::sync::Arc;
 
 impl<'s> Walk<'s> {
-    /// Compares the nodes at a place. `sites` are the nodes as they are written there.
+    /// Compares the nodes at a node. `sites` are the nodes as they are written there.
     pub(super) fn node_at(
         &mut self,
         out: &mut Found,

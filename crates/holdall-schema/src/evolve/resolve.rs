@@ -28,7 +28,7 @@ pub struct ResolveOptions {
 
 impl ResolveOptions {
     /// Adds a converter for the member at `path` in the reader's record. `[]` means each element of an array. The
-    /// converter receives the writer's member at this path; if there is none, it receives the struct that would contain
+    /// converter receives the writer's member at this path; if the writer has no such member, it receives the struct that would contain
     /// the member.
     pub fn with_converter(mut self, path: Path, name: impl Into<Arc<str>>) -> ResolveOptions {
         self.converters.insert(path, name.into());

@@ -1,6 +1,6 @@
 //! Short descriptions of the parts of a schema.
 
-use crate::error::Shown as _;
+use crate::error::Escape as _;
 use crate::kinds::{Align, Dim, Kind, Len, TensorType, TypeId};
 use crate::path::Path;
 use crate::schema::{Node, Schema};
@@ -11,7 +11,7 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 /// Number of characters after which a text is cut.
-const MOST: usize = 60;
+const MAX_TEXT_CHARS: usize = 60;
 
 /// Describes a type: `Int32`, `F32 [20, 5]`, `String []`, `Enum of 3`.
 pub(super) fn ty(schema: &Schema, id: TypeId) -> String {
@@ -130,7 +130,8 @@ fn write_json(value: &Value, out: &mut Short) -> std::fmt::Result {
 
 /// Writes a string as JSON. Of a long string, writes a little more than fits, so that its end is never shown.
 fn write_text(text: &str, out: &mut Short) -> std::fmt::Result {
-    let end = text.char_indices().nth(MOST.saturating_add(1)).map_or(text.len(), |(at, _)| at);
+    let end =
+        text.char_indices().nth(MAX_TEXT_CHARS.saturating_add(1)).map_or(text.len(), |(at, _)| at);
     let mut quoted = String::new();
     write_string(text.get(..end).debug_unwrap(), &mut quoted);
     out.write_str(&quoted)
@@ -154,11 +155,11 @@ struct Short {
 impl std::fmt::Write for Short {
     fn write_str(&mut self, more: &str) -> std::fmt::Result {
         for c in more.chars() {
-            if self.count >= MOST {
-                if self.count == MOST {
+            if self.count >= MAX_TEXT_CHARS {
+                if self.count == MAX_TEXT_CHARS {
                     self.text.push('…');
                 }
-                self.count = MOST.saturating_add(1);
+                self.count = MAX_TEXT_CHARS.saturating_add(1);
                 return Err(std::fmt::Error);
             }
             self.text.push(c);
@@ -172,6 +173,6 @@ impl std::fmt::Write for Short {
 pub(super) fn path(path: &Path) -> String {
     match path.is_root() {
         true => "the record".to_owned(),
-        false => format!("`{}`", path.to_string().shown()),
+        false => format!("`{}`", path.to_string().escaped()),
     }
 }

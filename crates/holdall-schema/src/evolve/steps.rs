@@ -28,17 +28,17 @@ pub struct MemberStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum StepKind {
-    /// It is renamed.
+    /// The member is renamed.
     Renamed,
-    /// It is converted to a wider kind.
+    /// The member is converted to a wider kind.
     Widened,
-    /// It is converted by a converter.
+    /// The member is converted by a converter.
     Converted,
-    /// It is created from the `default` of the schema.
+    /// The member is created from the `default` of the schema.
     Default,
-    /// It is absent.
+    /// The member is absent in the new records.
     Absent,
-    /// It is left out.
+    /// The member is not in the new schema and is dropped.
     Dropped,
 }
 

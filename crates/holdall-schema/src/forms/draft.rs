@@ -1,6 +1,6 @@
 //! Converts the keywords of older drafts of JSON Schema to 2020-12.
 
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::rules::DRAFT;
 use serde_json::{Map, Value};
 
@@ -70,7 +70,7 @@ impl Draft {
         let found = Draft::ALL.into_iter().find(|d| plain(d.address()) == bare(address));
         if found.is_none() && bare(address).starts_with("json-schema.org/") {
             let message =
-                format!("`$schema` is `{}`, a draft that is not supported", address.shown());
+                format!("`$schema` is `{}`, a draft that is not supported", address.escaped());
             return Err(DRAFT.broken(message).within("the root"));
         }
         Ok(found)
@@ -83,7 +83,7 @@ impl Draft {
         {
             let message = format!(
                 "`$schema` is `{}` inside a schema of draft {}",
-                address.shown(),
+                address.escaped(),
                 self.name()
             );
             return Err(DRAFT.broken(message));

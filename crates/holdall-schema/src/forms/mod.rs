@@ -4,7 +4,7 @@
 mod draft;
 mod printed;
 
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::refs::{children, children_mut, decode_name, pointer_of, reference};
 use draft::Draft;
 use printed::Names;
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 /// Largest nesting depth to examine; deeper schemas are refused by the compiler.
 const DEEPEST: usize = 256;
 
-/// Returns the schema in the form that [`Schema::compile`](crate::Schema::compile) reads. A schema that already has
+/// Converts a schema to the form that [`Schema::compile`](crate::Schema::compile) reads. A schema that already has
 /// this form is returned unchanged, others are converted to an equivalent one. JSON pointers refer to the returned
 /// schema.
 ///
 /// # Errors
 /// Returns `schema/draft`, with the draft and the keyword, if a keyword has another meaning in 2020-12.
-pub fn normal(schema: Value) -> Result<Value> {
+pub fn normalize(schema: Value) -> Result<Value> {
     let Some(draft) = Draft::declared_by(&schema)? else { return Ok(schema) };
     if !is_other(&schema, draft)? {
         return Ok(schema);
@@ -183,7 +183,7 @@ fn join_definitions(root: &mut Map<String, Value>, joined: &Joined) {
 #[cold]
 fn placed(e: crate::Error, root: &Value, node: &Value) -> crate::Error {
     match pointer_of(root, node) {
-        Some(at) if !at.is_empty() => e.within(format!("`{}`", at.shown())),
+        Some(at) if !at.is_empty() => e.within(format!("`{}`", at.escaped())),
         _ => e.within("the root"),
     }
 }

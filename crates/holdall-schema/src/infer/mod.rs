@@ -59,9 +59,9 @@ impl InferOptions {
         self
     }
 
-    /// Makes text with at most `most` distinct values an enum.
-    pub fn with_enums(mut self, most: usize) -> InferOptions {
-        self.enums = most;
+    /// Makes text with at most `max_values` distinct values an enum.
+    pub fn with_enums(mut self, max_values: usize) -> InferOptions {
+        self.enums = max_values;
         self
     }
 

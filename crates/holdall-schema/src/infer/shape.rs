@@ -12,7 +12,7 @@ use holdall_json::{Reader, Token};
 use std::collections::BTreeSet;
 
 /// An object with more members than this is treated as one whose keys are data.
-pub(super) const MOST_MEMBERS: usize = 1000;
+pub(super) const MAX_MEMBERS: usize = 1000;
 
 /// The values seen at one path.
 #[derive(Debug, Default)]
@@ -29,15 +29,15 @@ pub(super) struct Shape {
     pub(super) arrays: Seen,
     pub(super) objects: Seen,
     /// The smallest and the largest integer.
-    pub(super) least: i128,
-    pub(super) greatest: i128,
+    pub(super) min_integer: i128,
+    pub(super) max_integer: i128,
     /// Whether any float cannot be represented in 32 bits.
     pub(super) is_wide: bool,
     /// The distinct texts, as long as there are few.
     pub(super) different: BTreeSet<String>,
-    pub(super) is_various: bool,
+    pub(super) has_many_texts: bool,
     /// Whether any text is not a time in its canonical form.
-    pub(super) is_no_time: bool,
+    pub(super) has_other_text: bool,
     /// The lengths of the shortest and the longest array.
     pub(super) shortest: u64,
     pub(super) longest: u64,
@@ -185,10 +185,10 @@ impl See<'_> {
 
     fn integer(&mut self, n: i128, shape: &mut Shape) {
         if shape.integers.count == 0 {
-            (shape.least, shape.greatest) = (n, n);
+            (shape.min_integer, shape.max_integer) = (n, n);
         }
-        shape.least = shape.least.min(n);
-        shape.greatest = shape.greatest.max(n);
+        shape.min_integer = shape.min_integer.min(n);
+        shape.max_integer = shape.max_integer.max(n);
         shape.integers.add(self.line);
         // The integer may turn out to belong to numbers with fractions.
         if self.wants.width == Width::Tight && !shape.is_wide {
@@ -208,17 +208,17 @@ impl See<'_> {
 
     fn text(&mut self, text: &str, shape: &mut Shape) {
         shape.texts.add(self.line);
-        if !shape.is_various {
+        if !shape.has_many_texts {
             if !shape.different.contains(text) {
                 shape.different.insert(text.to_owned());
             }
             if shape.different.len() > self.wants.enums {
-                shape.is_various = true;
+                shape.has_many_texts = true;
                 shape.different = BTreeSet::new();
             }
         }
-        if self.wants.width == Width::Tight && !shape.is_no_time {
-            shape.is_no_time = !is_time(text);
+        if self.wants.width == Width::Tight && !shape.has_other_text {
+            shape.has_other_text = !is_time(text);
         }
     }
 
@@ -264,7 +264,7 @@ impl See<'_> {
             }
             let index = match shape.indices.get(&key) {
                 Some(index) => *index,
-                None if shape.members.len() > MOST_MEMBERS => {
+                None if shape.members.len() > MAX_MEMBERS => {
                     reader.skip()?;
                     continue;
                 }

@@ -1,6 +1,6 @@
 //! Writes the schema for the values that were seen.
 
-use super::shape::{MOST_MEMBERS, Seen, Shape};
+use super::shape::{MAX_MEMBERS, Seen, Shape};
 use super::{InferOptions, MIXED, Width};
 use crate::error::{Error, Result};
 use crate::path::{Path, Segment};
@@ -75,7 +75,8 @@ impl Write<'_> {
     }
 
     fn number(&self, shape: &Shape) -> Value {
-        let fits = |least: i128, most: i128| shape.least >= least && shape.greatest <= most;
+        let fits =
+            |least: i128, most: i128| shape.min_integer >= least && shape.max_integer <= most;
         let kind = if shape.floats.count > 0 {
             let is_narrow = self.wants.width == Width::Tight && !shape.is_wide;
             // Integers up to 2^24 are exact as 32-bit floats.
@@ -84,7 +85,7 @@ impl Write<'_> {
         } else if self.wants.width == Width::Wide {
             if fits(i128::from(i64::MIN), i128::from(i64::MAX)) {
                 "Int64"
-            } else if shape.least >= 0 {
+            } else if shape.min_integer >= 0 {
                 "Uint64"
             } else {
                 "Float64"
@@ -108,10 +109,10 @@ impl Write<'_> {
     }
 
     fn text(&self, shape: &Shape) -> Value {
-        if self.wants.width == Width::Tight && shape.texts.count > 0 && !shape.is_no_time {
+        if self.wants.width == Width::Tight && shape.texts.count > 0 && !shape.has_other_text {
             return time();
         }
-        let has_few = !shape.is_various && !shape.different.is_empty();
+        let has_few = !shape.has_many_texts && !shape.different.is_empty();
         if has_few && self.wants.enums > 0 {
             let values: Vec<&String> = shape.different.iter().collect();
             return json!({"enum": values, "TypeDef:Enum": true});
@@ -137,7 +138,7 @@ impl Write<'_> {
     }
 
     fn object(&self, shape: &Shape, path: &Path) -> Result<Value> {
-        if shape.members.is_empty() || shape.members.len() > MOST_MEMBERS {
+        if shape.members.is_empty() || shape.members.len() > MAX_MEMBERS {
             return Ok(
                 json!({"type": "object", "additionalProperties": true, "TypeDef:Record": true}),
             );

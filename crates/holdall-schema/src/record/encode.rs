@@ -9,7 +9,7 @@ use super::rules::{
 };
 use super::{Entry, Heap};
 use crate::dtype::TensorDType;
-use crate::error::{Error, Remedy, Result, Shown as _};
+use crate::error::{Error, Escape as _, Remedy, Result};
 use crate::extent::get;
 use crate::kinds::{Array, Enum, Kind, Len, Struct, TensorType, TypeId, Union};
 use crate::limits::SchemaLimits;
@@ -35,10 +35,10 @@ pub struct Encoder<'s> {
 /// How to treat members that a struct does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unknown {
-    /// They are an error: `record/unknown-member`.
+    /// Returns the error `record/unknown-member`.
     #[default]
     Refuse,
-    /// They are skipped.
+    /// Skips unknown members.
     Ignore,
 }
 
@@ -52,7 +52,7 @@ pub enum Null {
     Absent,
 }
 
-/// What is accepted in addition to section 5.2.
+/// Options for input that is accepted in addition to section 5.2.
 #[derive(Debug, Clone, Copy)]
 struct Lenience {
     unknown: Unknown,
@@ -163,12 +163,13 @@ impl<H: Heap> Run<'_, H> {
     fn value<I: RecordInput>(&mut self, input: &mut I, ty: TypeId, out: &mut [u8]) -> Outcome<()> {
         let schema = self.schema;
         let found = get(&schema.types, ty)?;
-        if let Some(meaning) = found.meaning.as_ref().filter(|meaning| meaning.is_of_numbers())
+        if let Some(meaning) = found.meaning.as_ref().filter(|meaning| meaning.is_numeric())
             && input.peek()? == Token::String
         {
             let text = input.string(&mut self.tools.text)?;
             let wrong = || {
-                let message = format!("found `{}`, expected {}", text.shown(), meaning.expected());
+                let message =
+                    format!("found `{}`, expected {}", text.escaped(), meaning.expected());
                 RANGE.broken(message)
             };
             return Ok(meaning.encode(&found.kind, text, out).ok_or_else(wrong)?);
@@ -239,7 +240,7 @@ impl<H: Heap> Run<'_, H> {
                     input.skip()?;
                     continue;
                 }
-                let message = format!("unknown member `{}`", key.shown());
+                let message = format!("unknown member `{}`", key.escaped());
                 return Err(UNKNOWN_MEMBER.broken(message).into());
             };
             if !seen.insert(index) {
@@ -287,7 +288,7 @@ impl<H: Heap> Run<'_, H> {
                 continue;
             }
             let Some(default) = &member.default else {
-                let message = format!("missing member `{}`", member.name.shown());
+                let message = format!("missing member `{}`", member.name.escaped());
                 return Err(MISSING_MEMBER.broken(message).into());
             };
             self.member(&mut ValueInput::new(default), fields, index, out)?;
@@ -320,7 +321,7 @@ impl<H: Heap> Run<'_, H> {
         loop {
             match ahead.next_key(text)? {
                 None => {
-                    let message = format!("missing member `{}`", name.shown());
+                    let message = format!("missing member `{}`", name.escaped());
                     return Err(UNION_KEY.broken(message));
                 }
                 Some(key) if key == name => break,
@@ -328,12 +329,12 @@ impl<H: Heap> Run<'_, H> {
             }
         }
         if ahead.peek()? != Token::String {
-            let message = format!("the discriminator `{}` is not a string", name.shown());
+            let message = format!("the discriminator `{}` is not a string", name.escaped());
             return Err(UNION_KEY.broken(message));
         }
         let key = ahead.string(text)?;
         union.tag(key).ok_or_else(|| {
-            let message = format!("unknown variant `{}`", key.shown());
+            let message = format!("unknown variant `{}`", key.escaped());
             UNION_KEY.broken(message)
         })
     }
@@ -423,7 +424,7 @@ impl<H: Heap> Run<'_, H> {
                 "shape" => &mut has_shape,
                 "data" => &mut has_data,
                 _ => {
-                    let message = format!("unknown member `{}` of a tensor", key.shown());
+                    let message = format!("unknown member `{}` of a tensor", key.escaped());
                     return Err(UNKNOWN_MEMBER.broken(message).into());
                 }
             };
@@ -435,7 +436,7 @@ impl<H: Heap> Run<'_, H> {
                     expect(input, Token::String, "a dtype")?;
                     let found = input.string(&mut self.tools.text)?;
                     if found != dtype.as_str() {
-                        let found = found.shown();
+                        let found = found.escaped();
                         let message = format!("expected the dtype {dtype}, found `{found}`");
                         return Err(TYPE.broken(message).into());
                     }
@@ -705,7 +706,7 @@ fn append(heap: &mut impl Heap, bytes: &[u8], align: u32) -> Result<Entry> {
 
 fn enum_index(e: &Enum, value: &str) -> Result<u32> {
     e.index_of(value).ok_or_else(|| {
-        let value = value.shown();
+        let value = value.escaped();
         ENUM_VALUE.broken(format!("`{value}` is not one of the {} values", e.values.len()))
     })
 }
@@ -745,5 +746,5 @@ pub(super) fn base64(text: &str, out: &mut Vec<u8>) -> Result<()> {
 
 #[cold]
 fn twice(key: &str) -> Error {
-    DUPLICATE_KEY.broken(format!("duplicate key `{}`", key.shown()))
+    DUPLICATE_KEY.broken(format!("duplicate key `{}`", key.escaped()))
 }

@@ -401,9 +401,9 @@ impl<'v> RecordInput for ValueInput<'v> {
 /// are also converted to this double.
 #[expect(clippy::cast_possible_truncation, reason = "a whole number, checked against both ends")]
 fn whole_double(x: f64) -> Option<i128> {
-    const LEAST: f64 = -9_223_372_036_854_775_808.0;
-    const MOST: f64 = 18_446_744_073_709_551_616.0;
-    (x.fract() == 0.0 && x > LEAST && x < MOST).then_some(x as i128)
+    const MIN_INTEGER: f64 = -9_223_372_036_854_775_808.0;
+    const MAX_INTEGER: f64 = 18_446_744_073_709_551_616.0;
+    (x.fract() == 0.0 && x > MIN_INTEGER && x < MAX_INTEGER).then_some(x as i128)
 }
 
 fn write_object(members: &Map<String, Value>, out: &mut String) {

@@ -5,7 +5,7 @@ use super::input::{InputInteger, InputNumber, RecordInput};
 use super::rules::{COUNT, RANGE, TIMESTAMP, TYPE};
 use super::time;
 use crate::dtype::TensorDType;
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::kinds::Scalar;
 use holdall_collections::DebugUnwrap;
 use holdall_json::Token;
@@ -135,7 +135,7 @@ impl Num {
                 expect(input, Token::String, "a time")?;
                 let found = input.string(text)?;
                 let Some(nanos) = time::parse(found) else {
-                    let found = found.get(..40).unwrap_or(found).shown();
+                    let found = found.get(..40).unwrap_or(found).escaped();
                     let message = format!(
                         "`{found}` is not an RFC 3339 time in the range of 64-bit nanoseconds"
                     );

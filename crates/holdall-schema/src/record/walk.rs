@@ -7,7 +7,7 @@ use super::number::{Element, Num, le, small_text};
 use super::rules::{
     BOOL_BYTE, ENUM_INDEX, JSON, LENGTH, PRESENCE, TOO_LARGE, UNION_PADDING, UNION_TAG, UTF8,
 };
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::extent::get;
 use crate::kinds::{Array, Enum, IndexWidth, Kind, Len, Scalar, Struct, TensorType, TypeId, Union};
 use crate::limits::SchemaLimits;
@@ -36,7 +36,7 @@ impl Schema {
         self.walk(ty, record, heap, limits, JsonOutput(out), false)
     }
 
-    /// Appends the JSON of a record to be shown: values with a [`Meaning`](crate::Meaning) are its text. Encoders read
+    /// Appends the JSON of a record for display: values with a [`Meaning`](crate::Meaning) are written as text. Encoders read
     /// both forms.
     ///
     /// # Errors
@@ -213,7 +213,7 @@ impl<'w, O: Output> Walk<'w, O> {
             let slot = self.slot(member.offset, member.ty, bytes)?;
             if member.presence.is_some_and(|bit| !has_bit(bytes, bit)) {
                 if let Some(b) = slot.iter().find(|b| **b != 0) {
-                    let name = member.name.shown();
+                    let name = member.name.escaped();
                     let message =
                         format!("`{name}` is absent, but one of its bytes is {b:#04x}, not zero");
                     return Err(PRESENCE.broken(message).into());
@@ -252,7 +252,7 @@ impl<'w, O: Output> Walk<'w, O> {
         let end = start.saturating_add(slot.len());
         let unused = [bytes.get(tag_end..start), bytes.get(end..)];
         if let Some(b) = unused.into_iter().flatten().flatten().find(|b| **b != 0) {
-            let key = variant.key.shown();
+            let key = variant.key.escaped();
             let message =
                 format!("a byte that the variant `{key}` does not use is {b:#04x}, not zero");
             return Err(UNION_PADDING.broken(message).into());

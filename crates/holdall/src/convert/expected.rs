@@ -25,7 +25,7 @@ impl Convert {
             expected.replace_attributes();
         }
         if self.drop_attributes || !encoder.writes_attributes() {
-            expected.leave_attributes();
+            expected.drop_attributes();
         }
         if let Some(Shards::Parts(parts)) = format.and_then(|format| format.shards)
             && self.shard_limits().is_some()
@@ -37,12 +37,12 @@ impl Convert {
         }
         for (key, _) in file.attributes().iter().filter(|(key, _)| !self.keeps_attribute(file, key))
         {
-            expected.leave_attribute(key);
+            expected.drop_attribute(key);
         }
         for tensor in file.tensors() {
             let name = tensor.name();
             // A tensor that stays in the graph unchanged is not written.
-            if !self.select.takes(name) || into.is_some_and(|into| into.stays(&tensor)) {
+            if !self.select.selects(name) || into.is_some_and(|into| into.stays(&tensor)) {
                 expected.tensor(name).left_out = true;
                 continue;
             }
@@ -94,7 +94,7 @@ impl Convert {
     /// Returns `true` if a file attribute is kept: not if it describes quantized weights that become dense. In formats whose attributes are values next to the tensors,
     /// only selected ones are kept.
     fn keeps_attribute(&self, file: &File, key: &str) -> bool {
-        if self.attributes.is_none() && file.is_about_quantization(key) {
+        if self.attributes.is_none() && file.describes_quantization(key) {
             return false;
         }
         if self.select.is_all() || self.attributes.is_some() {
@@ -102,7 +102,7 @@ impl Convert {
         }
         let format = holdall_formats::by_name(file.format());
         if format.is_some_and(|format| format.attributes_are_values) {
-            return self.select.takes_value(key);
+            return self.select.selects_value(key);
         }
         true
     }

@@ -15,7 +15,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Maximum bytes of a model file; a little less than the format's limit of 2 GiB.
-const MOST: u64 = (1 << 31) - (1 << 20);
+const MAX_MODEL_LEN: u64 = (1 << 31) - (1 << 20);
 /// Tensors of at least this many bytes become external if the model would be too large.
 const LEAST: u64 = 1024;
 
@@ -74,14 +74,14 @@ impl Into {
 
     /// Returns the error if the elements have another type than the graph, unless a cast was requested.
     pub(super) fn wrong_type(&self, spec: &TensorSpec) -> Option<Error> {
-        self.graph.is_of_other_type(spec).then(|| self.graph.other_type(spec))
+        self.graph.has_different_type(spec).then(|| self.graph.other_type(spec))
     }
 
     /// Returns the tensors of the graph for which the source has no elements: they keep the elements of the
     /// graph.
     ///
     /// # Errors
-    /// The tensors' faults if their elements are missing.
+    /// Returns the tensors' faults if their elements are missing.
     pub(super) fn kept(&self, given: &[Item]) -> Result<Vec<Item>> {
         let given: HashSet<&str> = given.iter().map(|item| item.spec.name.as_str()).collect();
         let mut out = Vec::new();
@@ -94,7 +94,7 @@ impl Into {
                     return Err(e.in_tensor(tensor.name()).in_source(self.file.name()));
                 }
             } else if self.graph.has_elements(tensor.name()) {
-                out.push(items::as_it_is(&tensor)?);
+                out.push(items::unchanged_item(&tensor)?);
             }
         }
         Ok(out)
@@ -116,7 +116,7 @@ impl Into {
         let inside = items.iter().filter(|item| !self.is_beside(item, self.external));
         let len = inside.fold(self.graph.len(), |n, item| n.saturating_add(len_of(item)));
         let how = match self.external {
-            ExternalData::AsItIs if len > MOST => ExternalData::AtLeast(LEAST),
+            ExternalData::AsItIs if len > MAX_MODEL_LEN => ExternalData::AtLeast(LEAST),
             how => how,
         };
         items.into_iter().partition(|item| !self.is_beside(item, how))

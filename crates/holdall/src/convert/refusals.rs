@@ -1,7 +1,7 @@
 //! Collects everything that prevents a conversion into one error, with the converter's code for what the
 //! target cannot hold.
 
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{
     Attributes, EncodeOptions, Error, ErrorKind, Layout, Remedy, Result, TensorSpec,
 };
@@ -38,7 +38,7 @@ impl Refusals {
     /// dense already.
     ///
     /// # Errors
-    /// The error itself if there is one and it is about the source; otherwise `convert/cannot-hold`.
+    /// Returns the error itself if there is one and it is about the source; otherwise `convert/cannot-hold`.
     pub(super) fn finish(
         mut self,
         file: &File,
@@ -171,7 +171,7 @@ fn reasons(all: &[Error]) -> String {
             return (*reason).to_owned();
         }
         let names: Vec<String> =
-            tensors.iter().take(TENSORS).map(|t| format!("`{}`", t.shown())).collect();
+            tensors.iter().take(TENSORS).map(|t| format!("`{}`", t.escaped())).collect();
         let rest = more(tensors.len(), TENSORS).unwrap_or_default();
         format!("{reason} ({}{rest})", names.join(", "))
     };

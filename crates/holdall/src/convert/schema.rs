@@ -11,7 +11,7 @@ use serde_json::Value;
 /// Returns the schema among the file's attributes, otherwise the one that [`infer_schema`] makes.
 ///
 /// # Errors
-/// The `json/…` and `schema/…` rules; the same as [`infer_schema`].
+/// Returns the `json/…` and `schema/…` rules; the same as [`infer_schema`].
 pub fn schema(file: &File) -> Result<Document> {
     if let Some(own) = crate::records::schema_of_file(file)? {
         return Ok(own);
@@ -23,7 +23,7 @@ pub fn schema(file: &File) -> Result<Document> {
 /// quantized tensors become dense ones; types that Metatensor lacks become their storage types.
 ///
 /// # Errors
-/// `records/no-metatensor` in a build without that format; the same as [`plan`].
+/// Returns `records/no-metatensor` in a build without that format; the same as [`plan`].
 pub fn infer_schema(file: &File) -> Result<Value> {
     let format = holdall_formats::with_schema().ok_or_else(no_metatensor)?;
     // File attributes are not part of the schema; tensor attributes give the schema of records.
@@ -38,7 +38,7 @@ pub fn infer_schema(file: &File) -> Result<Value> {
 /// and shape.
 ///
 /// # Errors
-/// `records/no-metatensor` in a build without that format; Unsupported if Metatensor cannot hold a tensor.
+/// Returns `records/no-metatensor` in a build without that format; an `Unsupported` error if Metatensor cannot hold a tensor.
 #[cfg(feature = "metatensor")]
 pub fn schema_of_tensors(tensors: &[TensorSpec]) -> Result<Value> {
     let text = holdall_formats::metatensor::infer(tensors, None)?;

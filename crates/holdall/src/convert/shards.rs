@@ -26,7 +26,7 @@ use std::path::Path;
 /// The prefix of the files' names.
 const STEM: &str = "model";
 /// The largest number with five digits.
-const MOST: usize = 99_999;
+const MAX_SHARDS: usize = 99_999;
 
 /// The assignment of tensors to files.
 pub(super) struct Shards {
@@ -107,7 +107,7 @@ impl Shards {
             files.push(filling);
         }
         let bound = format.shards.unwrap_or(Bound::Index);
-        let limit = if let Bound::Parts(_) = bound { usize::from(u16::MAX) } else { MOST };
+        let limit = if let Bound::Parts(_) = bound { usize::from(u16::MAX) } else { MAX_SHARDS };
         let count = files.len();
         if count > limit {
             return Err(SHARDS_COUNT.broken(format!(
@@ -127,7 +127,7 @@ impl Shards {
     fn name(&self, number: usize) -> String {
         match self.count {
             1 => format!("{STEM}.{}", self.extension),
-            // At most five digits: see [`MOST`].
+            // At most five digits: see [`MAX_SHARDS`].
             count => part_name(STEM, number as u32 + 1, count as u32, self.extension),
         }
     }
@@ -265,7 +265,7 @@ fn root(
         let name = file.trim_start_matches(STEM).trim_start_matches('-');
         let name = name.trim_end_matches(shards.extension).trim_end_matches('.');
         let source = FileSource::open(&folder.join(file))?;
-        let objects = external::objects_of(&source, &Limits::default(), name)?;
+        let objects = external::shard_objects(&source, &Limits::default(), name)?;
         root.add(name, *len, digest, objects);
     }
     root.finish(attributes)

@@ -6,11 +6,11 @@ use super::{
 use crate::convert::{Convert, dense_item, item};
 use crate::repack::SparseForms;
 use bytes::Bytes;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::layout::delta::{ATTRIBUTES, BLOCK, DeltaView, ElementsDigest};
 use holdall_core::{ComponentSpec, Encode, Error, Layout, Result, Role, TensorSpec};
 use holdall_io::buffer::Buffer;
-use holdall_io::items::{self, ComponentSource, CopyMode, Item, MadePieces, Sharing};
+use holdall_io::items::{self, ComponentSource, ComputedPieces, CopyMode, Item, Sharing};
 use holdall_io::sink::FileSink;
 use holdall_io::{Check, File, Tensor, Work, WriteOptions, Writer};
 use std::collections::{HashMap, HashSet};
@@ -133,7 +133,7 @@ fn check(base: &File, delta: &File, head: &Head, work: &Work) -> Result<Checked>
     }
     let gone = head.removed.iter().find(|name| base.tensor(name).is_err());
     let mut wrong = gone.map(|name| {
-        let message = format!("the base lacks `{}`, which is to be removed", name.shown());
+        let message = format!("the base lacks `{}`, which is to be removed", name.escaped());
         BASE.broken(message).in_source(delta.name())
     });
     // Whether the base is the target.
@@ -237,7 +237,7 @@ fn changed(old: &Tensor, new: &Tensor) -> Result<Item> {
     };
     let (old, new) = (old.clone(), new.clone());
     let make = move || {
-        let pieces: MadePieces = Box::new(std::iter::once(elements(&old, &new)));
+        let pieces: ComputedPieces = Box::new(std::iter::once(elements(&old, &new)));
         Ok(pieces)
     };
     Ok(Item { spec, feeds: vec![ComponentSource::Made(Box::new(make))], keep: CopyMode::Nothing })

@@ -196,7 +196,7 @@ fn whole(tensor: &Tensor) -> Result<Item> {
     {
         return Ok(item);
     }
-    let mut item = items::as_it_is(tensor)?;
+    let mut item = items::unchanged_item(tensor)?;
     item.keep = CopyMode::Encoding;
     Ok(item)
 }

@@ -22,7 +22,7 @@ pub struct SchemaDiff {
 /// schema of a record is compared with the selected records of the other side.
 ///
 /// # Errors
-/// `records/which-dataset`, `schema/unknown-path`; the `schema/…` rules.
+/// Returns `records/which-dataset`, `schema/unknown-path`; the `schema/…` rules.
 pub fn diff_schemas(
     old: SchemaOrFile,
     new: SchemaOrFile,

@@ -40,7 +40,7 @@ pub(super) enum Catalog {
 /// Opens the model at `path` for editing: as a whole, and each of its files.
 ///
 /// # Errors
-/// The same as [`OpenOptions::open`]; Misuse if the model does not consist of files that can be written.
+/// Returns the same errors as [`OpenOptions::open`]; a `Misuse` error if the model does not consist of files that can be written.
 pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<(File, Catalog, Vec<EditedFile>)> {
     // Taken before the file is read, so that a later change is detected. A folder has a stamp too, which is
     // not used.
@@ -92,7 +92,7 @@ pub(crate) fn is_index(path: &Path) -> bool {
 /// Reads an index file of at most the maximum length.
 ///
 /// # Errors
-/// Io; `shards/index`.
+/// Returns an `Io` error; `shards/index`.
 pub(crate) fn index_text(path: &Path) -> Result<IndexText> {
     let named = |e: Error| e.in_source(path.display());
     let failed = |e| named(io(e, "reading"));
@@ -177,7 +177,7 @@ fn root_beside(path: &Path, name: &str, options: &OpenOptions) -> Option<PathBuf
     let models = stem.match_indices('-').filter_map(|(at, _)| stem.get(..at));
     let mut models = models.map(|model| path.with_file_name(format!("{model}.{extension}")));
     models.find(|model| {
-        let file = options.open_alone(model).ok().filter(|file| file.format() == "ztensor2");
+        let file = options.open_single_file(model).ok().filter(|file| file.format() == "ztensor2");
         let root = file.and_then(|file| external::root(&file).ok().flatten());
         root.is_some_and(|root| root.shards().any(|shard| shard_path(model, shard) == path))
     })
@@ -240,18 +240,18 @@ impl Catalog {
     /// rewritten.
     pub(super) fn states_lengths_of(&self, parts: &[EditedFile]) -> bool {
         let Catalog::Index { text, .. } = self else { return false };
-        text.states_totals() && parts.iter().any(EditedFile::is_encoded)
+        text.has_totals() && parts.iter().any(EditedFile::is_encoded)
     }
 
     /// Returns `true` if the catalog would be wrong after these shards were changed.
-    pub(super) fn is_changed_by(&self, changed: &[ChangedShard], parts: &[EditedFile]) -> bool {
+    pub(super) fn needs_update_for(&self, changed: &[ChangedShard], parts: &[EditedFile]) -> bool {
         let Catalog::Index { text, .. } = self else { return self.names_bytes() };
         let has_other_len = || {
             let mut parts = parts.iter().filter(|part| part.changed);
             changed.iter().any(|shard| shard.bytes != 0 || shard.elements != 0)
                 || parts.any(EditedFile::is_encoded)
         };
-        text.is_changed_by(changed) || (text.states_totals() && has_other_len())
+        text.needs_update_for(changed) || (text.has_totals() && has_other_len())
     }
 
     /// Returns the path of a shard.
@@ -297,7 +297,7 @@ impl Catalog {
         match self {
             #[cfg(feature = "ztensor2")]
             Catalog::Root { .. } => {
-                let root = external::root(&options.open_alone(path)?)?;
+                let root = external::root(&options.open_single_file(path)?)?;
                 all.extend(root.iter().flat_map(Root::shards).map(|shard| shard_path(path, shard)));
             }
             _ => {

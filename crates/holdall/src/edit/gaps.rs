@@ -73,7 +73,7 @@ pub(super) fn unused(index: &Index) -> u64 {
 /// completes it.
 ///
 /// # Errors
-/// Io.
+/// Returns an `Io` error.
 #[cfg(target_os = "linux")]
 pub(super) fn erase(target: &std::fs::File, index: &Index) -> std::io::Result<()> {
     /// Alignment of every component: a shorter gap that ends where a component starts is only padding.

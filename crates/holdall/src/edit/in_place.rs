@@ -39,7 +39,7 @@ impl Hole {
     /// Opens a hole in `file`, if an edit with these entries can be made in place.
     ///
     /// # Errors
-    /// Io.
+    /// Returns an `Io` error.
     pub(crate) fn open(
         file: &File,
         path: &Path,

@@ -26,7 +26,7 @@ pub(super) struct Journal {
 /// Removes the files of a killed edit of the model. The catalog must be locked.
 ///
 /// # Errors
-/// [`LOCKED`] if that edit is still running; Io.
+/// Returns [`LOCKED`] if that edit is still running; an `Io` error.
 pub(super) fn sweep(catalog: &Catalog) -> Result<()> {
     let Some((model, _)) = catalog.file() else { return Ok(()) };
     let path = on_disk::path_for(model);
@@ -42,7 +42,7 @@ impl Journal {
     /// Writes the journal of an edit that adds and removes the shards with these names.
     ///
     /// # Errors
-    /// [`LOCKED`] if another edit is running; Io.
+    /// Returns [`LOCKED`] if another edit is running; an `Io` error.
     pub(super) fn begin(
         catalog: &Catalog,
         names: &[String],
@@ -78,7 +78,7 @@ impl Journal {
     /// Removes the listed files that no catalog lists, and the journal itself.
     ///
     /// # Errors
-    /// Io.
+    /// Returns an `Io` error.
     pub(super) fn remove_unnamed(self, catalog: &Catalog) -> Result<()> {
         let named = catalog.named_now(&OpenOptions::new())?;
         let failed = |path: &Path, e| io(e, "removing").in_source(path.display());

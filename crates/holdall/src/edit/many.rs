@@ -2,7 +2,7 @@
 
 use super::Edit;
 use holdall_core::Result;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_io::Tensor;
 use holdall_io::error::{SAME_NAME, SELECT};
 use holdall_io::select::{Rename, Select};
@@ -14,7 +14,7 @@ impl Edit {
     /// these names are replaced.
     ///
     /// # Errors
-    /// The same as [`Edit::append`].
+    /// Returns the same errors as [`Edit::append`].
     pub fn append_all(
         &mut self,
         tensors: &[Tensor],
@@ -35,7 +35,7 @@ impl Edit {
     /// their number.
     ///
     /// # Errors
-    /// The errors of [`Select::names`] and [`Edit::remove`].
+    /// Returns the errors of [`Select::names`] and [`Edit::remove`].
     pub fn remove_all(&mut self, select: &Select) -> Result<usize> {
         let names = self.names();
         let all: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -57,7 +57,7 @@ impl Edit {
     /// number. The new names may be old names of other renamed tensors.
     ///
     /// # Errors
-    /// Misuse if no rule matches, or two tensors would have one name; and the errors of [`Edit::rename`].
+    /// Returns a `Misuse` error if no rule matches, or two tensors would have one name; and the errors of [`Edit::rename`].
     pub fn rename_all(&mut self, rules: &[Rename]) -> Result<usize> {
         let (names, source) = (self.names(), self.file.name().to_owned());
         let mut changes: Vec<(&str, Cow<'_, str>)> = Vec::new();
@@ -85,7 +85,7 @@ impl Edit {
 
 /// Refuses to give two tensors the same name.
 fn check_names(names: &[String], changes: &[(&str, Cow<'_, str>)]) -> Result<()> {
-    let shown = |name: &str| format!("`{}`", name.shown());
+    let shown = |name: &str| format!("`{}`", name.escaped());
     let refuse = |message: String| {
         let e = SAME_NAME.broken(message);
         Err(e.with_hint("use as many `*` after `=` as before it: 'OLD.*=NEW.*'"))

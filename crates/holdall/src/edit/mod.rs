@@ -45,7 +45,7 @@ use crate::operations::{self, Operation};
 use bytes::Bytes;
 use catalog::Catalog;
 pub(crate) use catalog::{index_text, is_index};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::model::Warning;
 use holdall_core::{Attributes, EncodeOptions, Error, Layout, Remedy, Result, TensorSpec, Value};
 use holdall_io::error::{CANNOT_EDIT, NEEDED, NO_ATTRIBUTE, NOT_FOUND, SEVERAL_FILES};
@@ -123,7 +123,7 @@ impl Edit {
     /// of a split GGUF file.
     ///
     /// # Errors
-    /// The same as [`crate::open()`]; Misuse if the format cannot be written; Unsupported if the place cannot
+    /// Returns the same errors as [`crate::open()`]; a `Misuse` error if the format cannot be written; an `Unsupported` error if the place cannot
     /// be written to.
     pub fn open(path: impl AsRef<Path>) -> Result<Edit> {
         Edit::open_with(path, &OpenOptions::new())
@@ -133,7 +133,7 @@ impl Edit {
     /// request mapping read it instead.
     ///
     /// # Errors
-    /// The same as [`Edit::open`].
+    /// Returns the same errors as [`Edit::open`].
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Edit> {
         let path = path.as_ref();
         operations::check(Operation::Edit, path)?;
@@ -185,7 +185,7 @@ impl Edit {
     /// Removes an attribute of the file.
     ///
     /// # Errors
-    /// NotFound if there is no such attribute.
+    /// Returns a `NotFound` error if there is no such attribute.
     pub fn unset_attribute(&mut self, key: &str) -> Result<()> {
         let is_gone = match self.catalog.attributes_mut() {
             Some(attributes) => attributes.remove(key).is_some(),
@@ -211,7 +211,7 @@ impl Edit {
     /// Sets an attribute of a tensor.
     ///
     /// # Errors
-    /// NotFound if there is no such tensor.
+    /// Returns a `NotFound` error if there is no such tensor.
     pub fn set_tensor_attribute(
         &mut self,
         tensor: &str,
@@ -227,11 +227,11 @@ impl Edit {
     /// Removes an attribute of a tensor.
     ///
     /// # Errors
-    /// NotFound; Misuse if the tensor cannot be read without the attribute.
+    /// Returns a `NotFound` error; a `Misuse` error if the tensor cannot be read without the attribute.
     pub fn unset_tensor_attribute(&mut self, tensor: &str, key: &str) -> Result<()> {
         let spec = &self.entry(tensor)?.spec;
         if needed(&spec.layout).contains(&key) && spec.attributes.get(key).is_some() {
-            let (key, layout) = (key.shown(), spec.layout.as_str().shown());
+            let (key, layout) = (key.escaped(), spec.layout.as_str().escaped());
             let e = NEEDED.broken(format!(
                 "cannot remove `{key}`: a tensor of layout `{layout}` cannot be read without it"
             ));
@@ -251,7 +251,7 @@ impl Edit {
     /// Renames a tensor.
     ///
     /// # Errors
-    /// NotFound if there is no tensor `from`; Misuse if `to` exists.
+    /// Returns a `NotFound` error if there is no tensor `from`; a `Misuse` error if `to` exists.
     pub fn rename(&mut self, from: &str, to: &str) -> Result<()> {
         if from != to && self.by_name.contains_key(to) {
             return Err(self.taken(to));
@@ -267,7 +267,7 @@ impl Edit {
     /// Removes a tensor.
     ///
     /// # Errors
-    /// NotFound if there is no such tensor.
+    /// Returns a `NotFound` error if there is no such tensor.
     pub fn remove(&mut self, name: &str) -> Result<()> {
         self.check_only_here(name)?;
         let (number, at) = self.position(name)?;
@@ -286,7 +286,7 @@ impl Edit {
     /// the same name was removed, otherwise into the last one.
     ///
     /// # Errors
-    /// Misuse if the name exists: to replace a tensor, [`Edit::remove`] it first.
+    /// Returns a `Misuse` error if the name exists: to replace a tensor, [`Edit::remove`] it first.
     pub fn add(&mut self, spec: TensorSpec, components: Vec<Bytes>) -> Result<()> {
         let made = |bytes: Bytes| ComponentSource::bytes(move || Ok(bytes));
         self.insert(spec, components.into_iter().map(made).collect())
@@ -295,7 +295,7 @@ impl Edit {
     /// Adds a tensor of one component from a reader of its decoded bytes.
     ///
     /// # Errors
-    /// The same as [`Edit::add`].
+    /// Returns the same errors as [`Edit::add`].
     pub fn add_from(&mut self, spec: TensorSpec, from: impl Read + Send + 'static) -> Result<()> {
         self.insert(spec, vec![ComponentSource::Reader(Box::new(from))])
     }
@@ -303,9 +303,9 @@ impl Edit {
     /// Adds a tensor of another open file under `name`.
     ///
     /// # Errors
-    /// The same as [`Edit::add`].
+    /// Returns the same errors as [`Edit::add`].
     pub fn append(&mut self, tensor: &Tensor, name: &str) -> Result<()> {
-        let Item { mut spec, feeds, .. } = items::as_it_is(tensor)?;
+        let Item { mut spec, feeds, .. } = items::unchanged_item(tensor)?;
         spec.name = name.to_owned();
         self.insert(spec, feeds)
     }
@@ -384,8 +384,8 @@ impl Edit {
     /// Makes all changes.
     ///
     /// # Errors
-    /// Unsupported if the format cannot hold a change, or if several files would change that no index lists;
-    /// Misuse; Io; errors of another file that new tensors are read from. After an error the model is
+    /// Returns an `Unsupported` error if the format cannot hold a change, or if several files would change that no index lists;
+    /// a `Misuse` error; an `Io` error; errors of another file that new tensors are read from. After an error the model is
     /// unchanged.
     pub fn commit(self) -> Result<EditReport> {
         self.commit_until(&mut |_| false)
@@ -430,7 +430,7 @@ impl Edit {
                 }
                 write_one(parts, &write)?
             }
-            catalog if changed == 1 && !catalog.is_changed_by(&shards, &parts) => {
+            catalog if changed == 1 && !catalog.needs_update_for(&shards, &parts) => {
                 let _lock = several::lock_and_sweep(&catalog)?;
                 write_one(parts, &write)?
             }
@@ -470,7 +470,7 @@ fn write_one(parts: Vec<EditedFile>, write: &WriteOptions) -> Result<Outcome> {
 /// Rewrites the model at `path` without unused bytes, file by file.
 ///
 /// # Errors
-/// The same as [`Edit::commit`].
+/// Returns the same errors as [`Edit::commit`].
 pub fn compact(path: impl AsRef<Path>, write: WriteOptions) -> Result<EditReport> {
     compact_with(path, write, &OpenOptions::new())
 }
@@ -478,7 +478,7 @@ pub fn compact(path: impl AsRef<Path>, write: WriteOptions) -> Result<EditReport
 /// Rewrites the model at `path` without unused bytes, opened as by [`Edit::open_with`].
 ///
 /// # Errors
-/// The same as [`Edit::commit`].
+/// Returns the same errors as [`Edit::commit`].
 pub fn compact_with(
     path: impl AsRef<Path>,
     write: WriteOptions,
@@ -572,7 +572,7 @@ fn needed(layout: &Layout) -> &'static [&'static str] {
 
 #[cold]
 fn no_attribute(key: &str, attributes: &Attributes) -> Error {
-    let e = NO_ATTRIBUTE.broken(format!("there is no attribute `{}`", key.shown()));
+    let e = NO_ATTRIBUTE.broken(format!("there is no attribute `{}`", key.escaped()));
     match nearest(key, attributes.iter().map(|(key, _)| key)) {
         Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
         None => e,

@@ -92,7 +92,7 @@ impl Patch {
     /// returns the index that was read.
     ///
     /// # Errors
-    /// The same as [`ledger::read_back`].
+    /// Returns the same errors as [`ledger::read_back`].
     pub(crate) fn read_back(&mut self, target: &std::fs::File, path: &Path) -> Result<Index> {
         let failed = |e| io(e, "reading").in_source(path.display());
         let file = target.try_clone().map_err(failed)?;

@@ -9,7 +9,7 @@ use holdall_core::ledger::Expected;
 use holdall_core::{Attributes, Encode, Encoding, Error, Extent, Index, Result, TensorSpec, Value};
 use holdall_formats::shards::ChangedShard;
 use holdall_formats::{Format, Shards};
-use holdall_io::error::{CANNOT_EDIT, NAMED_ELSEWHERE, SEVERAL_FILES, UNKEPT};
+use holdall_io::error::{CANNOT_EDIT, NAMED_ELSEWHERE, SEVERAL_FILES, UNREPRESENTED};
 use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::ledger;
 use holdall_io::lock::{self, Stamp};
@@ -55,10 +55,10 @@ impl EditedFile {
     /// Opens the file at `path` by itself.
     ///
     /// # Errors
-    /// The same as [`OpenOptions::open`].
+    /// Returns the same errors as [`OpenOptions::open`].
     pub(super) fn open(path: &Path, name: String, options: &OpenOptions) -> Result<EditedFile> {
         let stamp = Stamp::from_path(path)?;
-        Ok(EditedFile::new(path, name, stamp, options.open_alone(path)?))
+        Ok(EditedFile::new(path, name, stamp, options.open_single_file(path)?))
     }
 
     /// Creates the part for an open file, whose stamp was taken before it was opened.
@@ -118,7 +118,7 @@ impl EditedFile {
     /// correct. `all` are the files of the model.
     ///
     /// # Errors
-    /// [`NAMED_ELSEWHERE`], [`SEVERAL_FILES`].
+    /// Returns [`NAMED_ELSEWHERE`], [`SEVERAL_FILES`].
     pub(super) fn check_alone(&self, all: &[EditedFile]) -> Result<()> {
         let format = holdall_formats::by_name(self.file.format());
         let shards = format.and_then(|format| format.shards);
@@ -193,7 +193,7 @@ impl EditedFile {
     /// Decides how the file is written, and checks that it can be.
     ///
     /// # Errors
-    /// Unsupported if the format cannot hold a change; Misuse; Io; errors of kept tensors.
+    /// Returns an `Unsupported` error if the format cannot hold a change; a `Misuse` error; an `Io` error; errors of kept tensors.
     pub(super) fn prepare(mut self, write: &WriteOptions) -> Result<Prepared> {
         self.expect_names();
         let EditedFile { path, stamp, file, attributes, entries, mut expected, .. } = self;
@@ -283,7 +283,7 @@ impl Prepared {
     /// behind.
     ///
     /// # Errors
-    /// Io, and errors of reading the bytes of tensors.
+    /// Returns an `Io` error, and errors of reading the bytes of tensors.
     pub(super) fn replace(self) -> Result<(Option<InPlace>, Vec<String>)> {
         let Prepared { path, file, target, entries, write, encoder, expected } = self;
         #[cfg(target_os = "linux")]
@@ -310,7 +310,7 @@ impl Prepared {
     /// Rewrites the file. Returns what was left behind.
     ///
     /// # Errors
-    /// The same as [`Prepared::replace`].
+    /// Returns the same errors as [`Prepared::replace`].
     pub(super) fn write_anew(self) -> Result<Vec<String>> {
         let items = items_of(self.entries, &*self.encoder)?;
         let sink = FileSink::create(&self.path, true, self.write.durability)?;
@@ -321,7 +321,7 @@ impl Prepared {
     /// Writes the edited file to `sink`. Returns the sink's result, and what was left behind.
     ///
     /// # Errors
-    /// The same as [`Prepared::replace`].
+    /// Returns the same errors as [`Prepared::replace`].
     pub(super) fn write_to<S: Sink>(&mut self, sink: S) -> Result<(S::Done, Vec<String>)> {
         let items = items_of(std::mem::take(&mut self.entries), &*self.encoder)?;
         rewrite(&self.file, sink, items, &self.write, &self.expected)
@@ -335,7 +335,7 @@ fn items_of(entries: Vec<Entry>, encoder: &dyn Encode) -> Result<Vec<Item>> {
         items.push(match from {
             From::New(feeds) => (None, Item { spec, feeds, keep: CopyMode::Encoding }),
             From::Kept(tensor) => {
-                let mut item = items::as_it_is(&tensor)?;
+                let mut item = items::unchanged_item(&tensor)?;
                 (item.spec.name, item.spec.attributes) = (spec.name, spec.attributes);
                 item.keep = CopyMode::All;
                 (tensor.components().next().map(|c| c.stored.start), item)
@@ -397,15 +397,15 @@ pub(crate) fn version_to_write(file: &File) -> Option<String> {
 
 /// Returns an error if rewriting would lose data of the file that this version does not know.
 pub(super) fn check_kept(file: &File) -> Result<()> {
-    let unkept = file.index().unkept();
-    if unkept.is_empty() {
+    let unrepresented = file.index().unrepresented();
+    if unrepresented.is_empty() {
         return Ok(());
     }
     let message = format!(
         "cannot edit this file: it has data that this version does not know and would drop: {}",
-        list(unkept)
+        list(unrepresented)
     );
-    Err(UNKEPT.broken(message).in_source(file.name()))
+    Err(UNREPRESENTED.broken(message).in_source(file.name()))
 }
 
 /// Returns the requested alignment, or the alignment that the file was written with, as far as it is stated

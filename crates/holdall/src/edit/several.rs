@@ -50,7 +50,7 @@ struct Change {
 /// Locks the catalog until the returned file is dropped, and removes the files of a killed edit.
 ///
 /// # Errors
-/// Io if it is locked or has changed.
+/// Returns an `Io` error if it is locked or has changed.
 pub(super) fn lock_and_sweep(catalog: &Catalog) -> Result<Option<std::fs::File>> {
     let Some((path, stamp)) = catalog.file() else { return Ok(None) };
     let lock = lock::open(path, stamp)?;
@@ -62,7 +62,7 @@ pub(super) fn lock_and_sweep(catalog: &Catalog) -> Result<Option<std::fs::File>>
 /// stops there and leaves everything as it is, as a kill does.
 ///
 /// # Errors
-/// The same as [`super::Edit::commit`]. After an error nothing has changed.
+/// Returns the same errors as [`super::Edit::commit`]. After an error nothing has changed.
 pub(super) fn commit(
     mut catalog: Catalog,
     parts: Vec<EditedFile>,
@@ -148,7 +148,7 @@ fn write_all(
         let ((), left_behind) = prepared.write_to(sink)?;
         outcome.left_behind.extend(left_behind);
         keep_mode(&old_path, &path);
-        let new = options.open_alone(&path)?.index().clone();
+        let new = options.open_single_file(&path)?.index().clone();
         shard.bytes = stored_len(&new) - stored_len(&old);
         outcome.files.push(path);
         locked.push(prepared);
@@ -192,7 +192,7 @@ fn replace_shard(
 ) -> Result<()> {
     use holdall_io::source::{ByteSource as _, FileSource};
     let source = FileSource::open(path).map_err(|e| e.in_source(path.display()))?;
-    let objects = holdall_io::external::objects_of(&source, options.limits(), &shard.new)?;
+    let objects = holdall_io::external::shard_objects(&source, options.limits(), &shard.new)?;
     root.remove(&shard.old);
     root.add(&shard.new, source.len(), digest, objects);
     Ok(())

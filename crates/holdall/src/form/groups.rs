@@ -6,7 +6,7 @@ use holdall_core::layout::dense::Dense;
 use holdall_core::layout::number::ElementType;
 use holdall_core::layout::quantized::Grouping;
 use holdall_core::{DType, Result};
-use holdall_io::items::{ComponentSource, MadePieces};
+use holdall_io::items::{ComponentSource, ComputedPieces};
 use holdall_io::{Check, DensePieces, Tensor, Work};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,11 +39,11 @@ pub(super) fn feeds(
                 held.as_mut().and_then(|all| all.get_mut(part)).map(std::mem::take)
             };
             if let Some(own) = there {
-                let made: MadePieces = Box::new(std::iter::once(Ok(own.into())));
+                let made: ComputedPieces = Box::new(std::iter::once(Ok(own.into())));
                 return Ok(made);
             }
             let others = is_held.then_some(held);
-            let made: MadePieces =
+            let made: ComputedPieces =
                 Box::new(Groups::new(from, grouping, part, others, work, error_stats)?);
             Ok(made)
         }))

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use holdall_core::layout::number::ElementType;
 use holdall_core::{DType, Result};
-use holdall_io::items::{ComponentSource, MadePieces};
+use holdall_io::items::{ComponentSource, ComputedPieces};
 use holdall_io::{Check, DensePieces, Tensor};
 use std::ops::Range;
 
@@ -44,7 +44,7 @@ pub(super) fn feed(tensor: &Tensor, all: Vec<NonzeroContent>) -> ComponentSource
             };
             failed.into_iter().chain(stored.into_iter().flatten())
         });
-        let made: MadePieces = Box::new(each);
+        let made: ComputedPieces = Box::new(each);
         Ok(made)
     }))
 }
@@ -144,7 +144,7 @@ impl Stored {
         self.upto.to_le_bytes().repeat(count)
     }
 
-    fn go(&mut self) -> Result<Vec<u8>> {
+    fn advance(&mut self) -> Result<Vec<u8>> {
         while let Some(range) = self.next_range()? {
             let out = self.made(range);
             if !out.is_empty() {
@@ -162,7 +162,7 @@ impl Iterator for Stored {
         if self.is_done {
             return None;
         }
-        match self.go() {
+        match self.advance() {
             Ok(out) if out.is_empty() => None,
             Ok(out) => Some(Ok(out.into())),
             Err(e) => {

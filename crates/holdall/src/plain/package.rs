@@ -63,7 +63,7 @@ impl ToPlain for PackageFile {
             FileLocation::Disk => "disk",
             _ => "links",
         };
-        fields!(self => path, len, sha256: self.sha256.map(|hash| hex(&hash)), place: location, target)
+        fields!(self => path, len, sha256: self.sha256.map(|hash| hex(&hash)), location: location, target)
     }
 }
 

@@ -69,12 +69,12 @@ impl ToPlain for Component {
 
 impl ToPlain for OutlineRow {
     fn to_plain(&self) -> Plain<'_> {
-        let (optional, bit) = match self.there {
+        let (optional, bit) = match self.presence {
             RowPresence::Always => (false, None),
             RowPresence::Optional => (true, None),
             RowPresence::Bit(bit) => (true, Some(bit)),
         };
-        let location = match self.base {
+        let base = match self.base {
             Base::Header => "header",
             Base::Record => "record",
             Base::Heap => "heap",
@@ -82,7 +82,7 @@ impl ToPlain for OutlineRow {
         fields!(self =>
             path: self.path.to_string(),
             kind,
-            place: location,
+            base: base,
             offset, size, stride,
             align: self.align.map(u64::from),
             optional: optional,

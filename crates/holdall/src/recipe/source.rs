@@ -23,7 +23,7 @@ impl FileTensors {
     pub(super) fn new(file: &File) -> Result<FileTensors> {
         let (mut described, mut tensors) = (Vec::new(), Vec::new());
         for tensor in file.tensors() {
-            holdall_io::items::check_is_here(&tensor)?;
+            holdall_io::items::check_available(&tensor)?;
             tensor.sound()?;
             let Some(element) = tensor.dense_type() else {
                 // Without a type it has no elements, and the error names its layout.

@@ -16,7 +16,7 @@ const END_LEN: u64 = 16;
 /// Bytes that show whether a table of contents can begin there.
 const HEAD_LEN: u64 = 16;
 /// Maximum number of older ends that are tried.
-const MOST_ENDS: usize = 256;
+const MAX_ENDS: usize = 256;
 
 /// Opens the file up to the last older end that is sound.
 pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<File>> {
@@ -32,9 +32,9 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<File>> {
         // The bytes that identify an end may reach into the range that was searched before.
         let bytes = whole.read_range(start..whole.len().min(upto + END_LEN))?;
         let mut ends: Vec<_> = finders.iter().flat_map(|find| find(&bytes)).collect();
-        ends.sort_by_key(|end| std::cmp::Reverse(end.at));
+        ends.sort_by_key(|end| std::cmp::Reverse(end.offset));
         for old in ends {
-            let end = start + old.at as u64;
+            let end = start + old.offset as u64;
             let Some(begin) = end.checked_sub(old.back) else { continue };
             // Ends after the current range were tried before.
             if end == whole.len() || (end > upto + END_LEN / 2 && upto < whole.len()) {
@@ -49,7 +49,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<File>> {
             if !begins {
                 continue;
             }
-            if tried == MOST_ENDS {
+            if tried == MAX_ENDS {
                 return Ok(None);
             }
             tried += 1;

@@ -2,7 +2,7 @@
 
 use crate::OpenOptions;
 use crate::edit::{index_text, is_index};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, ErrorKind, Result};
 use holdall_formats::shards::{IndexText, PartName, SHARD_MISSING, SHARD_TENSOR, part_of};
 use holdall_io::{File, Location};
@@ -29,7 +29,7 @@ struct Named {
 /// whatever an index says.
 ///
 /// # Errors
-/// Io; an error of the files if none of them opens.
+/// Returns an `Io` error; an error of the files if none of them opens.
 pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<Parts>> {
     let Some(Named { folder, files, map }) = named(path)? else { return Ok(None) };
     let (mut paths, mut lost, mut first) = (Vec::new(), Vec::new(), None);
@@ -53,7 +53,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<Parts>> 
     }
     let file = match &*paths {
         // The first part by itself, without the parts that it names.
-        [one] => options.open_alone(one)?,
+        [one] => options.open_single_file(one)?,
         all => options.open_all(all)?,
     };
     let mut needed = HashSet::new();
@@ -61,13 +61,13 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<Parts>> 
         if file.index().get(tensor).is_none() {
             needed.insert(shard);
             let message =
-                format!("the index assigns it to `{}`, but no file has it", shard.shown());
+                format!("the index assigns it to `{}`, but no file has it", shard.escaped());
             lost.push(SHARD_TENSOR.broken(message).without_advice().in_tensor(tensor));
         }
     }
     // A file that an index names but whose tensors are in other files is not missing.
     for name in missing.iter().filter(|name| map.is_none() || needed.contains(name.as_str())) {
-        let message = format!("`{}` is missing", name.shown());
+        let message = format!("`{}` is missing", name.escaped());
         lost.push(SHARD_MISSING.broken(message).without_advice().in_source(folder.display()));
     }
     Ok(Some(Parts { file, lost }))
@@ -91,8 +91,8 @@ pub(super) fn others(file: &File, path: &Path) -> Option<Error> {
     };
     let named = named.filter(|part| (part.number, part.count) == (number, count));
     let others = (1..=count).filter(|other| *other != number);
-    let shown = others.take(MOST_SHOWN).map(|other| match &named {
-        Some(part) => format!("`{}`", part.with_number(other).shown()),
+    let shown = others.take(MAX_SHOWN).map(|other| match &named {
+        Some(part) => format!("`{}`", part.with_number(other).escaped()),
         None => format!("part {other}"),
     });
     let shown: Vec<String> = shown.collect();
@@ -109,7 +109,7 @@ pub(super) fn others(file: &File, path: &Path) -> Option<Error> {
 }
 
 /// Maximum number of other parts that an error names.
-const MOST_SHOWN: usize = 16;
+const MAX_SHOWN: usize = 16;
 
 fn named(path: &Path) -> Result<Option<Named>> {
     if path.is_dir() {

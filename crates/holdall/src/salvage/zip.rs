@@ -4,7 +4,7 @@
 use super::Opened;
 use crate::OpenOptions;
 #[cfg(feature = "carton")]
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{Error, Result};
 #[cfg(feature = "carton")]
 use holdall_io::error::EXTENSION;
@@ -21,7 +21,7 @@ const WHOLE: &str =
 /// Opens a zip that does not open as it is. Returns `None` if the file is not a zip.
 ///
 /// # Errors
-/// Io; `write/extension` for a package without a directory if the target is not a zip.
+/// Returns an `Io` error; `write/extension` for a package without a directory if the target is not a zip.
 pub(super) fn open(
     path: &Path,
     target: &Path,
@@ -56,7 +56,7 @@ pub(super) fn open(
             Err(EXTENSION
                 .broken(format!(
                     "`{}` is a zip that has lost its directory: its files can be recovered into a zip, but no tensors into {format}",
-                    path.display().to_string().shown()
+                    path.display().to_string().escaped()
                 ))
                 .with_hint("give the new file the extension `.zip` or `.carton`")
                 .in_source(target.display()))

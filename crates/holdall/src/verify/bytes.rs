@@ -5,7 +5,7 @@
 
 use super::{Reason, State, VerifyOptions, VerifyReport};
 use holdall_core::codec::{Frame, check_decoded_len};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::layout::BOOL_BYTE;
 use holdall_core::model::Checksum;
 use holdall_core::read::{Digests, Plan, Want, check_digest};
@@ -211,7 +211,7 @@ fn passes<'a>(
         purposes = others;
         own.extend(checksums.iter().map(|(_, checksum)| {
             let bytes = checksum.bytes.clone();
-            let algorithm = bytes.summed_by();
+            let algorithm = bytes.stored_digest_algorithm();
             // In a separate group, since ordered ranges are not fetched together with others.
             Want::new(0, bytes).with_digests(algorithm).in_group(1)
         }));
@@ -245,13 +245,13 @@ fn note_unverified(file: &File, m: &Member, state: &State) {
         skip(Reason::NoDigest, &|| "the file has no digest of it".to_owned());
     }
     if let Some(text) = unknown_digest {
-        let algorithm = Digest::algorithm_of(text).shown();
+        let algorithm = Digest::algorithm_of(text).escaped();
         skip(Reason::UnknownDigest, &|| {
             format!("this version cannot compute digests of the kind `{algorithm}`")
         });
     }
     if let Some(name) = unknown_type {
-        let name = name.shown();
+        let name = name.escaped();
         skip(Reason::UnknownLogicalType, &|| {
             format!(
                 "logical type `{name}` is unknown, so its length cannot be checked against the shape"
@@ -273,7 +273,7 @@ fn units(members: &[Member]) -> Vec<Unit> {
     for same in members.chunk_by(|a, b| a.component.stored == b.component.stored) {
         let end = start + same.len();
         let any = |test: &dyn Fn(&Component) -> bool| same.iter().any(|m| test(&m.component));
-        let has = |a: Algorithm| any(&|c| c.summed_by() == Some(a));
+        let has = |a: Algorithm| any(&|c| c.stored_digest_algorithm() == Some(a));
         let first =
             |test: &dyn Fn(&Component) -> bool| same.iter().position(|m| test(&m.component));
         let with_decoded_len = first(&|c| is_compressed(c) && c.decoded_len.is_some());
@@ -339,7 +339,8 @@ impl Context<'_> {
                 match checked {
                     Ok(()) => {
                         // A CRC-32 covers the decoded bytes, and is compared while decoding.
-                        let digest = c.digest.clone().filter(|_| c.summed_by().is_none());
+                        let digest =
+                            c.digest.clone().filter(|_| c.stored_digest_algorithm().is_none());
                         add(Component { digest, ..c.clone() }, true, unit.decoded_bool);
                     }
                     Err(e) => refused = Some((0, e)),
@@ -366,9 +367,9 @@ impl Context<'_> {
         Ok((wants, purposes))
     }
 
-    /// Checks decoded bytes, and records what is wrong with them.
+    /// Checks decoded bytes, and records the errors in them.
     fn check_bytes(&self, purpose: &Purpose, visit: DecodedBytes<'_>) {
-        let DecodedBytes { at, decoded, .. } = visit;
+        let DecodedBytes { offset: at, decoded, .. } = visit;
         let invalid = match &decoded {
             Ok(bytes) if purpose.bools => find_invalid_bool(bytes, at),
             _ => None,
@@ -428,7 +429,7 @@ impl Context<'_> {
                 let e = e.in_component(&c.role).at(c.stored.range());
                 self.state.find(m.tensor, order, e)
             };
-            let algorithm = c.summed_by();
+            let algorithm = c.stored_digest_algorithm();
             let digest = found.digests.iter().find(|d| d.algorithm() == algorithm);
             if let (Some(algorithm), Some(digest)) = (algorithm, digest) {
                 match check_digest(c, digest) {

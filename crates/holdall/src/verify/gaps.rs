@@ -11,7 +11,7 @@ const BATCH: usize = 1024;
 /// The minimum alignment of components, in bytes.
 const LEAST_ALIGN: u64 = 64;
 /// The maximum alignment that files are written with, in bytes.
-const MOST_ALIGN: u64 = 2 << 20;
+const MAX_ALIGN: u64 = 2 << 20;
 
 /// Checks that the gaps of the data region are zero. The format limits their length, and they are checked for
 /// any selection of tensors.
@@ -67,7 +67,7 @@ pub(super) fn padding(file: &File, select: &Select) -> Result<Option<Warning>> {
     };
     let starts = file.tensors().flat_map(|t| t.components().collect::<Vec<_>>());
     let starts = starts.filter(|c| c.stored.source == 0 && !c.stored.is_empty());
-    let bits = starts.fold(MOST_ALIGN, |all, c| all | c.stored.start);
+    let bits = starts.fold(MAX_ALIGN, |all, c| all | c.stored.start);
     let align = (1u64 << bits.trailing_zeros()).max(LEAST_ALIGN);
     let padding = |(gap, tensor): (Range<u64>, usize)| {
         let next = gap.start.next_multiple_of(align);
@@ -82,7 +82,8 @@ pub(super) fn padding(file: &File, select: &Select) -> Result<Option<Warning>> {
         let ranges: Vec<Range<u64>> = gaps.iter().map(|(gap, _)| gap.clone()).collect();
         for ((gap, tensor), bytes) in gaps.iter().zip(source.read(&ranges)?) {
             let Some(at) = bytes.iter().position(|b| *b != 0) else { continue };
-            if !select.is_all() && !file.index().at(*tensor).is_some_and(|t| select.takes(t.name()))
+            if !select.is_all()
+                && !file.index().at(*tensor).is_some_and(|t| select.selects(t.name()))
             {
                 continue;
             }

@@ -2,7 +2,7 @@
 
 use super::{Reason, State, VerifyOptions, VerifyReport};
 use crate::delta::is_difference;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::layout::delta::DeltaView;
 use holdall_core::layout::planes;
 use holdall_core::layout::strided::Strided;
@@ -108,7 +108,7 @@ fn check_one(tensor: &Tensor, len: u64, state: &State, counts: &Counts) -> Resul
         other => {
             let (at, name) = (tensor.position(), tensor.name());
             state.skip(at, Reason::UnknownLayout, name, None, || {
-                format!("layout `{}` is not known", other.as_str().shown())
+                format!("layout `{}` is not known", other.as_str().escaped())
             });
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! A web server on loopback that counts its requests, and misbehaves when told to.
+//! A web server on loopback that counts its requests, and misbehaves on request.
 #![allow(dead_code)] // Each test file uses its own part.
 
 use holdall::http::{Hosts, Policy, Schemes, Timeouts};

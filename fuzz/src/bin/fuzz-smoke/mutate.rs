@@ -4,7 +4,7 @@ use crate::random::Random;
 use std::ops::Range;
 
 /// The maximum length of an input in bytes.
-const MOST: usize = 64 << 10;
+const MAX: usize = 64 << 10;
 
 /// Boundary values of numbers.
 const NUMBERS: [u64; 20] = [
@@ -64,7 +64,7 @@ pub(crate) fn mutate(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
     for _ in 0..1 + random.below(count) {
         change(random, bytes, other);
     }
-    bytes.truncate(MOST);
+    bytes.truncate(MAX);
 }
 
 fn change(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The maximum CPU time of one input.
-const MOST_CPU: Duration = Duration::from_secs(5);
+const MAX_CPU: Duration = Duration::from_secs(5);
 /// The maximum wall-clock time of one input, on a machine that is busy otherwise.
-const MOST_TIME: Duration = Duration::from_secs(120);
+const MAX_TIME: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(20);
 
 /// Inputs of one target per process.
@@ -172,7 +172,7 @@ fn work(job: &Job, core: usize) -> Result<Option<Ended>, String> {
             is_memory: status.code() == Some(TOO_MUCH_MEMORY.into()),
         }),
         None => {
-            let how = format!("takes more than {} s", MOST_CPU.as_secs());
+            let how = format!("takes more than {} s", MAX_CPU.as_secs());
             Some(Ended { number, how, output: text, is_memory: false })
         }
     })
@@ -210,7 +210,7 @@ impl Watch {
             return false;
         }
         let spent = cpu_time(worker).zip(self.cpu).map(|(now, then)| now.saturating_sub(then));
-        spent.is_some_and(|spent| spent > MOST_CPU) || self.since.elapsed() > MOST_TIME
+        spent.is_some_and(|spent| spent > MAX_CPU) || self.since.elapsed() > MAX_TIME
     }
 }
 

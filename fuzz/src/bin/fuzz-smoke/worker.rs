@@ -15,7 +15,7 @@ pub(crate) const TOO_MUCH_MEMORY: u8 = 3;
 pub(crate) const LOOK_EVERY: u64 = 128;
 /// The address space that inputs may use in addition to that of the first few seeds, in KiB. The limits keep every
 /// component from decoding to more than 4 MiB.
-const MOST_KIB: u64 = 96 << 10;
+const MAX_KIB: u64 = 96 << 10;
 
 /// Runs these inputs, and returns the exit status.
 pub(crate) fn run(
@@ -40,9 +40,9 @@ pub(crate) fn run(
         run(number)?;
         let is_last = number + 1 == numbers.end;
         if (is_last || (number - numbers.start + 1).is_multiple_of(LOOK_EVERY))
-            && let Some(more) = memory::above(before, MOST_KIB)
+            && let Some(more) = memory::above(before, MAX_KIB)
         {
-            eprintln!("the inputs used {more} KiB of memory, at most {MOST_KIB} are allowed");
+            eprintln!("the inputs used {more} KiB of memory, at most {MAX_KIB} are allowed");
             return Ok(TOO_MUCH_MEMORY);
         }
     }
@@ -59,8 +59,8 @@ pub(crate) fn one(target: &'static Target, input: &Path) -> Result<u8, String> {
     let start = std::time::Instant::now();
     target.run(&bytes);
     println!("{}: {} bytes, nothing wrong, {:?}", target.name, bytes.len(), start.elapsed());
-    if let Some(more) = memory::above(before, MOST_KIB) {
-        println!("but it used {more} KiB of memory, at most {MOST_KIB} are allowed");
+    if let Some(more) = memory::above(before, MAX_KIB) {
+        println!("but it used {more} KiB of memory, at most {MAX_KIB} are allowed");
         return Ok(TOO_MUCH_MEMORY);
     }
     Ok(0)

@@ -2,7 +2,7 @@
 
 use crate::json::CALL;
 use crate::{Answer, le};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::layout::records::SIZE;
 use holdall_core::{
     Attributes, ComponentSpec, DType, Error, Layout, Limits, Role, TensorSpec, Value,
@@ -67,7 +67,7 @@ impl Blob {
     pub(crate) fn begin(input: &[u8], limits: &Limits) -> Result<Blob, Error> {
         let name = std::str::from_utf8(input).unwrap_or_default();
         let content = Content::from_name(name)
-            .ok_or_else(|| CALL.broken(format!("a blob holds no `{}`", name.shown())))?;
+            .ok_or_else(|| CALL.broken(format!("a blob holds no `{}`", name.escaped())))?;
         let limits = limits.schema_limits();
         Ok(Blob { content, limits, count: 0, entries: Vec::new(), heap: Vec::new(), lens: [0; 2] })
     }

@@ -15,7 +15,7 @@ use holdall_core::{Component, Error, Index, Layout, TensorInfo};
 /// differ.
 const VALUES: u64 = 1;
 const COMPONENTS: u64 = 2;
-/// Stands for the values of a pair instead of a component.
+/// The index of a pair's values, in place of a component.
 const NONE: u64 = u32::MAX as u64;
 
 pub(crate) struct Differ {

@@ -4,7 +4,7 @@
 use super::dataset::Part;
 use crate::Answer;
 use crate::json::{CALL, Object, list, text_or_null};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{
     Attributes, ComponentSpec, DType, Error, Index, Layout, Role, TensorInfo, TensorSpec, Value,
 };
@@ -24,7 +24,7 @@ pub(crate) struct Migration {
 
 /// A tensor of the new file.
 struct Work {
-    /// Its spec in the new file; the lengths of its components are known once its bytes are.
+    /// The tensor's spec in the new file; the lengths of its components are known once its bytes are.
     spec: TensorSpec,
     how: How,
 }
@@ -266,7 +266,7 @@ fn decide(
         let own = info.attributes().get(KIND_ATTRIBUTE).and_then(Value::as_text);
         let own = own.and_then(|text| parse(text.as_bytes(), limits.depth).ok());
         let is_same = own.is_some_and(|own| {
-            let renormal = holdall_schema::normal(own).ok();
+            let renormal = holdall_schema::normalize(own).ok();
             renormal.is_some_and(|own| own == job.to.json)
         });
         if is_same && job.renames.is_empty() && job.converters.is_empty() {
@@ -369,7 +369,7 @@ fn only_dataset(index: &Index, options: &Options) -> Result<String, Error> {
             let names: Vec<String> = [first, second]
                 .into_iter()
                 .chain(all.take(6))
-                .map(|info| format!("`{}`", info.name().shown()))
+                .map(|info| format!("`{}`", info.name().escaped()))
                 .collect();
             let e = WHICH_DATASET.broken("the file has more than one dataset of records");
             Err(e.with_hint(format!("name one of them: {}", names.join(", "))))
@@ -403,7 +403,8 @@ fn check_members(
     for (new, old) in renames.chain(converters.iter().map(|(path, _)| (path, None))) {
         let path: Path = new.parse()?;
         if names.new.len() > 1 && !names.new.iter().any(|name| path.below(name).is_some()) {
-            let message = format!("`{}` is ambiguous: the file has several datasets", new.shown());
+            let message =
+                format!("`{}` is ambiguous: the file has several datasets", new.escaped());
             let hint = "write the path of the dataset first: `points[].x`";
             return Err(WHICH_DATASET.broken(message).with_hint(hint));
         }
@@ -420,12 +421,12 @@ fn check_members(
                 Some(old) => {
                     format!(
                         "cannot rename `{}` to `{}`: nothing in the file has these paths",
-                        old.shown(),
-                        new.shown()
+                        old.escaped(),
+                        new.escaped()
                     )
                 }
                 None => {
-                    format!("cannot convert `{}`: nothing in the file has this path", new.shown())
+                    format!("cannot convert `{}`: nothing in the file has this path", new.escaped())
                 }
             };
             return Err(UNKNOWN_PATH.broken(message));

@@ -4,14 +4,14 @@ use crate::Answer;
 use crate::file::{File, JOINED};
 use crate::json::{self, CALL, Object};
 use holdall_collections::HashMap;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::read::join;
 use holdall_core::{Bytes, Error, Index, Limits, Stop, Warning, Window};
 use holdall_formats::folders::{ModelFiles, by_entry, chosen, missing, too_many, variants};
 use holdall_formats::pytorch::checkpoint::{Checkpoint, NAME};
 use holdall_formats::pytorch::{CHECKPOINT, FORMAT};
 use holdall_formats::shards::{
-    Map, NO_MODEL, SHARD_MISSING, Shard, Split, check_names, is_away, joined,
+    Map, NO_MODEL, SHARD_MISSING, Shard, Split, check_names, has_unavailable_data, joined,
 };
 use holdall_package::CARTON_TOML;
 use std::ops::Range;
@@ -32,7 +32,7 @@ pub(crate) struct Model {
     kind: ModelKind,
     /// The requested files, in the order of the requests.
     files: Vec<Part>,
-    /// Their indices, by name.
+    /// The indices of the files, by name.
     numbers: HashMap<String, usize>,
     /// The number of files that the host has provided.
     given: usize,
@@ -207,7 +207,7 @@ impl Model {
 
     /// Opens the model that an index file describes; `more` is an additional warning.
     fn open_index(&mut self, name: &str, more: Option<Warning>) -> Result<Opened, Lack> {
-        let in_context = |e: Error| e.in_source(name.shown());
+        let in_context = |e: Error| e.in_source(name.escaped());
         let map = match self.map.clone() {
             Some(map) => map,
             None => {
@@ -251,7 +251,7 @@ impl Model {
         }
         let beside =
             holdall_formats::by_name(index.format()).and_then(|format| format.external_files);
-        let Some(beside) = beside.filter(|_| is_away(&index)) else {
+        let Some(beside) = beside.filter(|_| has_unavailable_data(&index)) else {
             return Ok((index, vec![at]));
         };
         let stopped = |stop| lack_of(at, stop);
@@ -265,7 +265,7 @@ impl Model {
             let part_of = &self.files[part];
             if part_of.is_outside {
                 let message =
-                    format!("`{}` is a link out of the model's folder", part_of.name.shown());
+                    format!("`{}` is a link out of the model's folder", part_of.name.escaped());
                 return Err(beside.outside.broken(message).into());
             }
             if let Some(window) = &part_of.window {
@@ -353,7 +353,7 @@ impl Model {
         let parts = self.parts(names, false)?;
         match parts.iter().map(|at| &self.files[*at]).find(|part| part.window.is_none()) {
             Some(part) => {
-                let message = format!("`{}` is not there", part.name.shown());
+                let message = format!("`{}` is not there", part.name.escaped());
                 Err(SHARD_MISSING.broken(message).into())
             }
             None => Ok(parts),
@@ -386,7 +386,7 @@ impl Model {
             match holdall_formats::decode(window, &self.limits) {
                 Ok(index) => found.push(part.index.insert(index).clone()),
                 Err(Stop::Need(ranges)) => needs.extend(ranges.into_iter().map(|r| (*at, r))),
-                Err(Stop::Fail(e)) => return Err(e.in_source(part.name.shown()).into()),
+                Err(Stop::Fail(e)) => return Err(e.in_source(part.name.escaped()).into()),
             }
         }
         match needs.is_empty() {

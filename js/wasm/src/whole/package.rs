@@ -12,7 +12,7 @@ use holdall_formats::{carton, unknown_zip};
 use holdall_json::{parse, write_string};
 use holdall_package::{
     FetchedTexts, FileHasher, LINKED, LINKS_NAME, MANIFEST_NAME, NESTED, PackageContents,
-    PackedFile, STRINGS, TensorKind, read_zip, tensors, unmet, write::hex,
+    PackedFile, STRINGS, TensorKind, read_zip, tensors, unmet_requirements, write::hex,
 };
 use std::sync::Arc;
 
@@ -53,7 +53,9 @@ impl Package {
         let files = &contents.files;
         let has_model = directory.get("model/").is_some()
             || files.iter().any(|file| file.path.starts_with("model/"));
-        let unmet = unmet(&contents.description, has_model, &|path| contents.file(path).is_some());
+        let unmet = unmet_requirements(&contents.description, has_model, &|path| {
+            contents.file(path).is_some()
+        });
         let is_own = |file: &PackedFile| [MANIFEST_NAME, LINKS_NAME].contains(&file.path.as_str());
         let is_unhashed = |file: &&PackedFile| file.sha256.is_none() && !is_own(file);
         let count = |n: usize| n as u64;

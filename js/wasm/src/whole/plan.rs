@@ -4,7 +4,7 @@ use crate::Answer;
 use crate::json::{self, CALL, Object};
 use crate::schema::document;
 use holdall_core::Error;
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_json::parse;
 use holdall_schema::evolve::rules::{DROPS_MEMBER, NO_CONVERTER, NO_DEFAULT};
 use holdall_schema::rules::UNKNOWN_PATH;
@@ -391,7 +391,7 @@ impl File<'_> {
             && was != is
             && !chain.reshapes()
         {
-            let message = format!("{old} does not become {new} by `{}`", name.shown());
+            let message = format!("{old} does not become {new} by `{}`", name.escaped());
             let e = NO_CONVERTER.broken(message);
             return Err(in_tensor(
                 e.with_hint("the converter `reshape` gives elements another shape"),
@@ -399,8 +399,8 @@ impl File<'_> {
         }
         let kind = |document: &TensorType| document.dtype.and_then(|dtype| dtype.scalar());
         match (kind(old), kind(new)) {
-            (Some(a), Some(b)) if !chain.takes(a, b) => {
-                let message = format!("`{}` does not make {new} of {old}", name.shown());
+            (Some(a), Some(b)) if !chain.can_convert(a, b) => {
+                let message = format!("`{}` does not make {new} of {old}", name.escaped());
                 Err(in_tensor(NO_CONVERTER.broken(message)))
             }
             _ => Ok(()),
@@ -415,7 +415,7 @@ fn step(what: StepKind, from: Option<&Path>, to: Option<&Path>) -> Step {
 
 /// Formats a path for messages.
 fn shown(path: &Path) -> String {
-    path.to_string().shown().to_string()
+    path.to_string().escaped().to_string()
 }
 
 /// Returns whether the schema of a file has a default for a member.

@@ -4,7 +4,7 @@ use super::dataset::Part;
 use crate::file::File;
 use crate::json::CALL;
 use crate::{Answer, le};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::model::{Hasher, stored_size};
 use holdall_core::{
     Algorithm, Attributes, DType, Encode, EncodeOptions, Encoding, Error, LogicalType, Stored,
@@ -41,7 +41,7 @@ impl Writer {
         let word = |name: &str| request.get(name).and_then(Value::as_text);
         let id = word("format").unwrap_or_default();
         let format = holdall_formats::by_name(id).ok_or_else(|| {
-            holdall_formats::UNKNOWN.broken(format!("there is no format `{}`", id.shown()))
+            holdall_formats::UNKNOWN.broken(format!("there is no format `{}`", id.escaped()))
         })?;
         let Some(encode) = format.encode else {
             return Err(CALL.broken(format!("`{}` is not written", format.id)));
@@ -144,7 +144,7 @@ fn spec(request: &Value, parts: &[Part]) -> Result<TensorSpec, Error> {
     }
     let dtype = word("dtype").unwrap_or_default();
     let (dtype, logical) = element_type(dtype)
-        .ok_or_else(|| named(format!("there is no element type `{}`", dtype.shown())))?;
+        .ok_or_else(|| named(format!("there is no element type `{}`", dtype.escaped())))?;
     let Some((_, Value::Array(shape))) = field("shape") else {
         return Err(named("its shape is a list of whole numbers".to_owned()));
     };

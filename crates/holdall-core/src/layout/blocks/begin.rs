@@ -4,7 +4,7 @@
 // Loops index several arrays, so that the compiler vectorises them.
 #![allow(clippy::needless_range_loop)]
 
-use super::search::{Beside, Fit, Kind, level};
+use super::search::{Fit, Kind, Lines, level};
 use half::f16;
 
 /// ggml's methods to find scales of groups.
@@ -24,8 +24,8 @@ const NOTHING: f32 = 1e-15;
 /// Returns the result of ggml's method.
 pub(super) fn begin<const G: usize, const N: usize>(
     kind: &Kind,
-    x: &Beside<G, N>,
-    w: &Beside<G, N>,
+    x: &Lines<G, N>,
+    w: &Lines<G, N>,
 ) -> Fit<N> {
     match kind.begin {
         Begin::Lines { first, steps, is_absolute } => {
@@ -62,8 +62,8 @@ fn around_zero<const N: usize>(kind: &Kind, all: &[f32; N]) -> Fit<N> {
 /// Fits lines a·q − b with b ≥ 0: first with the width of the numbers, then, for each width to try, by least squares
 /// from the q that this width gives. Keeps the line with the smallest error.
 fn lines<const G: usize, const N: usize>(
-    x: &Beside<G, N>,
-    w: &Beside<G, N>,
+    x: &Lines<G, N>,
+    w: &Lines<G, N>,
     (top, first, steps, is_absolute): (f32, f32, u8, bool),
 ) -> ([f32; N], [f32; N]) {
     let size = |e: f32| if is_absolute { e.abs() } else { e * e };
@@ -137,7 +137,7 @@ fn lines<const G: usize, const N: usize>(
 }
 
 /// Returns the first number of the largest magnitude in each group.
-fn peaks<const G: usize, const N: usize>(x: &Beside<G, N>) -> [f32; N] {
+fn peaks<const G: usize, const N: usize>(x: &Lines<G, N>) -> [f32; N] {
     x.iter().fold([0.0; N], |mut peaks, x| {
         for j in 0..N {
             peaks[j] = if x[j].abs() > peaks[j].abs() { x[j] } else { peaks[j] };
@@ -149,8 +149,8 @@ fn peaks<const G: usize, const N: usize>(x: &Beside<G, N>) -> [f32; N] {
 /// Fits scales a of a·q: with the number of the largest magnitude at the least q, or up to 0.9 next to it, and then by
 /// least squares from the q that this gives. Keeps the scale with the smallest error.
 fn widths<const G: usize, const N: usize>(
-    x: &Beside<G, N>,
-    w: &Beside<G, N>,
+    x: &Lines<G, N>,
+    w: &Lines<G, N>,
     q: [f32; 2],
 ) -> [f32; N] {
     let peaks = peaks(x);
@@ -183,8 +183,8 @@ fn widths<const G: usize, const N: usize>(
 /// Fits scales like `widths`, but from the first width it changes one q after the other to the nearest for the scale of
 /// the others, if this reduces the error, up to five times.
 fn turns<const G: usize, const N: usize>(
-    x: &Beside<G, N>,
-    w: &Beside<G, N>,
+    x: &Lines<G, N>,
+    w: &Lines<G, N>,
     q: [f32; 2],
 ) -> [f32; N] {
     let peaks = peaks(x);

@@ -17,7 +17,7 @@ pub use quantize::{can_quantize, quantize};
 
 use super::dense::Dense;
 use super::{Computed, ROWS, WRONG_LAYOUT, check_room};
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::model::block::BlockType;
 use crate::model::builder::SIZE;
 use crate::model::{Layout, Role, TensorInfo, element_count};
@@ -27,7 +27,7 @@ use holdall_collections::DebugUnwrap;
 use std::ops::Range;
 
 /// The maximum number of elements in a block.
-const MOST: usize = 256;
+const MAX_BLOCK_ELEMENTS: usize = 256;
 
 /// A tensor stored in blocks, whose length was checked.
 #[derive(Debug, Clone)]
@@ -45,7 +45,7 @@ impl Blocks {
     /// Returns [`WRONG_LAYOUT`] if the layout is not a block type, the errors of `get`, and those of [`Blocks::new`].
     pub fn from_tensor(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Blocks> {
         let Layout::Blocks(block_type) = info.layout() else {
-            let layout = info.layout().as_str().shown();
+            let layout = info.layout().as_str().escaped();
             return Err(
                 WRONG_LAYOUT.broken(format!("expected a layout of blocks, found `{layout}`"))
             );
@@ -114,7 +114,7 @@ impl Computed for Blocks {
                 left = later;
                 whole
             } else {
-                let mut scratch = [0.0; MOST];
+                let mut scratch = [0.0; MAX_BLOCK_ELEMENTS];
                 let one = scratch.get_mut(..of_block as usize).debug_unwrap();
                 decode(self.block_type, bytes, one)?;
                 let inside = one.get(within as usize..).debug_unwrap();

@@ -1,7 +1,7 @@
 //! Quantizing numbers to blocks of 256 whose groups have their own scales: Q2_K to Q6_K.
 
 use super::begin::Begin;
-use super::search::{Beside, Fit, Kind, search};
+use super::search::{Fit, Kind, Lines, search};
 use crate::model::block::BlockType;
 
 /// The ranges of values in each block type.
@@ -93,7 +93,7 @@ pub(super) fn block(block_type: &BlockType, x: &[f32], most: f32, out: &mut Vec<
 }
 
 /// Arranges groups side by side.
-fn beside<const G: usize, const N: usize>(x: &[f32]) -> Beside<G, N> {
+fn beside<const G: usize, const N: usize>(x: &[f32]) -> Lines<G, N> {
     let mut out = [[0.0; N]; G];
     for (j, group) in x.chunks_exact(G).enumerate() {
         group.iter().zip(&mut out).for_each(|(x, line)| line[j] = *x);
@@ -104,8 +104,8 @@ fn beside<const G: usize, const N: usize>(x: &[f32]) -> Beside<G, N> {
 /// Returns the scales of a block, and its q, shifted so that the least possible q is 0.
 fn found<const G: usize, const N: usize>(
     kind: &Kind,
-    x: &Beside<G, N>,
-    w: &Beside<G, N>,
+    x: &Lines<G, N>,
+    w: &Lines<G, N>,
 ) -> Option<(Fit<N>, [u8; 256])> {
     let fit = search(kind, x, w)?;
     let mut out = [0; 256];
@@ -116,13 +116,13 @@ fn found<const G: usize, const N: usize>(
 }
 
 /// Returns the weights of errors for Q3_K and Q6_K: the squares of the numbers.
-fn squares<const G: usize, const N: usize>(x: &Beside<G, N>) -> Beside<G, N> {
+fn squares<const G: usize, const N: usize>(x: &Lines<G, N>) -> Lines<G, N> {
     x.map(|line| line.map(|x| x * x))
 }
 
 /// Returns the weights of errors for Q4_K and Q5_K: the magnitudes of the numbers, plus the root mean square of their
 /// group.
-fn beside_mean<const G: usize, const N: usize>(x: &Beside<G, N>) -> Beside<G, N> {
+fn beside_mean<const G: usize, const N: usize>(x: &Lines<G, N>) -> Lines<G, N> {
     let mut mean = [0f32; N];
     for line in x {
         mean.iter_mut().zip(line).for_each(|(mean, x)| *mean += x * x);

@@ -29,7 +29,7 @@ pub(super) struct Kind {
 }
 
 /// The numbers of groups side by side: number `i` of group `j` is `x[i][j]`.
-pub(super) type Beside<const G: usize, const N: usize> = [[f32; N]; G];
+pub(super) type Lines<const G: usize, const N: usize> = [[f32; N]; G];
 
 /// A block: its numbers are d·s·q − m·t, with an s and a t for each group.
 #[derive(Debug, Clone, Copy)]
@@ -40,17 +40,17 @@ pub(super) struct Fit<const N: usize> {
     pub(super) t: [i32; N],
 }
 
-/// How often the scales of groups, and d and m, are improved in turn.
+/// The number of rounds in which the scales of groups, and then d and m, are improved.
 const ROUNDS: usize = 4;
-/// How far from its current value an s is searched in one round, if there are no offsets.
+/// The maximum distance from the current value of an s that is searched in one round, without offsets.
 const REACH: i32 = 3;
 
 /// Returns scales for these numbers; `w` are ggml's weights of errors. Returns `None` if a scale is too large for an
 /// f16.
 pub(super) fn search<const G: usize, const N: usize>(
     kind: &Kind,
-    x: &Beside<G, N>,
-    w: &Beside<G, N>,
+    x: &Lines<G, N>,
+    w: &Lines<G, N>,
 ) -> Option<Fit<N>> {
     let begin = begin(kind, x, w);
     if !begin.d.is_finite() || !begin.m.is_finite() {
@@ -81,7 +81,7 @@ impl<const N: usize> Fit<N> {
     }
 
     /// Returns the nearest q of each number.
-    pub(super) fn levels<const G: usize>(&self, kind: &Kind, x: &Beside<G, N>) -> Beside<G, N> {
+    pub(super) fn levels<const G: usize>(&self, kind: &Kind, x: &Lines<G, N>) -> Lines<G, N> {
         let (a, b) = self.lines();
         let mut all = [[0.0; N]; G];
         for (q, x) in all.iter_mut().zip(x) {
@@ -95,12 +95,7 @@ impl<const N: usize> Fit<N> {
     }
 
     /// Returns the sum of the squared errors, and the weighted sum.
-    fn errors<const G: usize>(
-        &self,
-        kind: &Kind,
-        x: &Beside<G, N>,
-        w: &Beside<G, N>,
-    ) -> (f64, f64) {
+    fn errors<const G: usize>(&self, kind: &Kind, x: &Lines<G, N>, w: &Lines<G, N>) -> (f64, f64) {
         let (a, b) = self.lines();
         let (mut all, mut weighed) = (0.0, 0.0);
         for ((q, x), w) in self.levels(kind, x).iter().zip(x).zip(w) {
@@ -125,15 +120,15 @@ pub(super) fn level(x: f32, [least, most]: [f32; 2]) -> f32 {
 }
 
 /// Returns the weights 1 + `weight` · `w`.
-fn mixed<const G: usize, const N: usize>(w: &Beside<G, N>, weight: f32) -> Beside<G, N> {
+fn mixed<const G: usize, const N: usize>(w: &Lines<G, N>, weight: f32) -> Lines<G, N> {
     w.map(|line| line.map(|w| 1.0 + w * weight))
 }
 
 /// Descends from `fit` in the error with the weights `u`.
 fn descend<const G: usize, const N: usize>(
     kind: &Kind,
-    x: &Beside<G, N>,
-    u: &Beside<G, N>,
+    x: &Lines<G, N>,
+    u: &Lines<G, N>,
     mut fit: Fit<N>,
 ) -> Fit<N> {
     let mut errors = sums(kind, x, u, &fit);
@@ -172,8 +167,8 @@ fn descend<const G: usize, const N: usize>(
 /// Changes s and t of each group whose error decreases.
 fn try_step<const G: usize, const N: usize>(
     kind: &Kind,
-    x: &Beside<G, N>,
-    u: &Beside<G, N>,
+    x: &Lines<G, N>,
+    u: &Lines<G, N>,
     (from, s, t): (&Fit<N>, i32, i32),
     (fit, errors): (&mut Fit<N>, &mut [f32; N]),
 ) {
@@ -193,8 +188,8 @@ fn try_step<const G: usize, const N: usize>(
 /// Returns the weighted error of each group.
 fn sums<const G: usize, const N: usize>(
     kind: &Kind,
-    x: &Beside<G, N>,
-    u: &Beside<G, N>,
+    x: &Lines<G, N>,
+    u: &Lines<G, N>,
     fit: &Fit<N>,
 ) -> [f32; N] {
     let (a, b) = fit.lines();
@@ -212,8 +207,8 @@ fn sums<const G: usize, const N: usize>(
 /// Returns the same s and t with the d and m that are best for the current q, by least squares.
 fn fitted<const G: usize, const N: usize>(
     kind: &Kind,
-    x: &Beside<G, N>,
-    u: &Beside<G, N>,
+    x: &Lines<G, N>,
+    u: &Lines<G, N>,
     fit: &Fit<N>,
 ) -> Fit<N> {
     let [mut of_q2, mut of_q, mut of_1, mut of_qx, mut of_x] = [[0f32; N]; 5];

@@ -5,7 +5,7 @@ use super::{
     ATTRIBUTE, BLOCK, CHANGED, COMPONENTS, DeltaType, GAP, GAPS, LAYOUT, LENGTH, MASK, MORE,
     PLANES, SPARE, STARTS, VALUE, role,
 };
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::layout::{LENGTH as BUFFER, ROWS, WRONG_LAYOUT};
 use crate::model::{Component, DType, LogicalType, Role, TensorInfo, Value, element_count};
 use bytes::Bytes;
@@ -40,7 +40,7 @@ impl DeltaView {
         get: impl Fn(&Role) -> Result<Bytes>,
     ) -> Result<DeltaView> {
         if info.layout().as_str() != LAYOUT {
-            let layout = info.layout().as_str().shown();
+            let layout = info.layout().as_str().escaped();
             return Err(WRONG_LAYOUT.broken(format!("expected a delta, found `{layout}`")));
         }
         let element_type = element_type(info)?;
@@ -296,7 +296,7 @@ fn check_components(info: &TensorInfo, element_type: &DeltaType) -> Result<()> {
     };
     for c in info.components() {
         if !known(&c) {
-            let name = c.role.as_str().shown();
+            let name = c.role.as_str().escaped();
             return Err(COMPONENTS.broken(format!("the layout has no component `{name}`")));
         }
         let wanted = if c.role.as_str() == STARTS { DType::U64 } else { DType::U8 };

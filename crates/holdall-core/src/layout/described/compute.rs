@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_is_an_error() {
+    fn undefined_results_are_errors() {
         for text in [
             "1 // 0",
             "1 % 0",
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_an_error() {
+    fn invalid_expressions_are_errors() {
         let deep = format!("{}1{}", "(".repeat(40), ")".repeat(40));
         let signs = format!("{}1", "-".repeat(40));
         let long = vec!["1"; 300].join("+");

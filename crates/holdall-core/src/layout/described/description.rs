@@ -5,7 +5,7 @@ use super::NOT_BUILT;
 use super::TAKEN;
 use super::expression::Expression;
 use super::part::{Number, Operand, Stored};
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::layout::cast::FloatType;
 use crate::limits::Limits;
 use crate::model::{DType, Role};
@@ -89,7 +89,7 @@ impl Layouts {
     pub fn extend(&mut self, others: Layouts) -> Result<()> {
         for (name, description) in others.0 {
             if self.0.contains_key(&name) {
-                let message = format!("the layout `{}` is described twice", name.shown());
+                let message = format!("the layout `{}` is described twice", name.escaped());
                 return Err(TAKEN.broken(message));
             }
             self.0.insert(name, description);

@@ -7,13 +7,13 @@
 //! ```
 
 use super::EXPRESSION;
-use crate::error::{Error, Result, Shown as _, list};
+use crate::error::{Error, Escape as _, Result, list};
 use holdall_collections::DebugUnwrap;
 
 /// The maximum number of numbers, names and operations in an expression.
-const MOST_NODES: usize = 256;
+const MAX_NODES: usize = 256;
 /// The maximum nesting of parentheses, subscripts and signs.
-const MOST_DEEP: usize = 32;
+const MAX_DEEP: usize = 32;
 
 /// An expression with resolved names.
 #[derive(Debug, Clone, PartialEq)]
@@ -162,13 +162,13 @@ impl Parser<'_> {
     #[cold]
     fn fail(&self, what: String) -> Error {
         let column = self.text.get(..self.at).unwrap_or(self.text).chars().count();
-        EXPRESSION.broken(format!("`{}`, at character {column}: {what}", self.text.shown()))
+        EXPRESSION.broken(format!("`{}`, at character {column}: {what}", self.text.escaped()))
     }
 
     fn node(&mut self) -> Result<()> {
         self.nodes = self.nodes.saturating_add(1);
-        if self.nodes > MOST_NODES {
-            return Err(self.fail(format!("the expression has more than {MOST_NODES} parts")));
+        if self.nodes > MAX_NODES {
+            return Err(self.fail(format!("the expression has more than {MAX_NODES} parts")));
         }
         Ok(())
     }
@@ -176,9 +176,9 @@ impl Parser<'_> {
     /// Parses operands joined by operators whose precedence is at least `least`.
     fn expression(&mut self, least: usize) -> Result<Expression> {
         self.deep = self.deep.saturating_add(1);
-        if self.deep > MOST_DEEP {
+        if self.deep > MAX_DEEP {
             return Err(
-                self.fail(format!("the expression is nested more than {MOST_DEEP} levels deep"))
+                self.fail(format!("the expression is nested more than {MAX_DEEP} levels deep"))
             );
         }
         let mut left = self.operand()?;
@@ -207,9 +207,9 @@ impl Parser<'_> {
             Some('-') => {
                 self.at = self.at.saturating_add(1);
                 self.deep = self.deep.saturating_add(1);
-                if self.deep > MOST_DEEP {
+                if self.deep > MAX_DEEP {
                     return Err(self.fail(format!(
-                        "the expression is nested more than {MOST_DEEP} levels deep"
+                        "the expression is nested more than {MAX_DEEP} levels deep"
                     )));
                 }
                 let operand = self.operand()?;
@@ -249,7 +249,7 @@ impl Parser<'_> {
             false => text.parse().ok().filter(|x: &f64| x.is_finite()).map(Expression::Real),
         };
         let Some(number) = number else {
-            return Err(self.fail(format!("invalid number `{}`, or out of range", text.shown())));
+            return Err(self.fail(format!("invalid number `{}`, or out of range", text.escaped())));
         };
         self.at = self.at.saturating_add(end);
         Ok(number)

@@ -30,7 +30,7 @@ pub use description::{Description, Layouts};
 use super::cast::{FloatType, Overflow, round_f64};
 use super::dense::Dense;
 use super::{DENSE_LIMIT, LENGTH, ROWS, WRONG_LAYOUT};
-use crate::error::{Result, Shown as _, list};
+use crate::error::{Escape as _, Result, list};
 use crate::limits::Limits;
 use crate::model::{Attributes, LogicalType, Role, TensorInfo, Value, element_count};
 use bytes::Bytes;
@@ -90,13 +90,13 @@ impl Described {
     ) -> Result<Described> {
         let layout = info.layout().as_str();
         let Some(description) = layouts.get(layout) else {
-            let layout = layout.shown();
+            let layout = layout.escaped();
             return Err(WRONG_LAYOUT.broken(format!("the layout `{layout}` has no description")));
         };
         let described = Described::new(info, description.clone(), limits, get);
         described.map_err(|e| match e.code() {
             code if code == FIT.code => {
-                e.within(format!("the description of `{}`", layout.shown()))
+                e.within(format!("the description of `{}`", layout.escaped()))
             }
             _ => e,
         })
@@ -136,13 +136,13 @@ impl Described {
         let mut scope = Scope { dimensions, count: whole(count)?, ..Scope::default() };
         for wanted in &description.attributes {
             let found = number_of(info.attributes(), &wanted.name)?.or(wanted.default);
-            let missing = || FIT.broken(format!("missing attribute `{}`", wanted.name.shown()));
+            let missing = || FIT.broken(format!("missing attribute `{}`", wanted.name.escaped()));
             scope.attributes.push(found.ok_or_else(missing)?);
         }
         scope.tables.clone_from(&description.tables);
         let known = |role: &Role| description.components.iter().any(|c| c.role == *role);
         if let Some(c) = info.components().find(|c| !known(&c.role)) {
-            let role = c.role.as_str().shown();
+            let role = c.role.as_str().escaped();
             return Err(FIT.broken(format!("unexpected component `{role}`")).in_component(&c.role));
         }
         for wanted in &description.components {
@@ -276,7 +276,7 @@ fn component(
     let Some(c) = info.component(&wanted.role) else {
         return match wanted.default {
             Some(number) => Ok(Operand::same(name, shape, number)),
-            None => Err(FIT.broken(format!("missing component `{}`", name.shown()))),
+            None => Err(FIT.broken(format!("missing component `{}`", name.escaped()))),
         };
     };
     if !wanted.dtypes.is_empty() && !wanted.dtypes.contains(&c.dtype) {
@@ -288,7 +288,7 @@ fn component(
         None => Stored::Typed(c.dtype, c.logical_type.clone()),
     };
     if let Stored::Typed(_, Some(LogicalType::Other(name))) = &stored {
-        return Err(FIT.broken(format!("unknown logical type `{}`", name.shown())));
+        return Err(FIT.broken(format!("unknown logical type `{}`", name.escaped())));
     }
     Operand::new(name, shape, &stored, c.dtype.width(), get(&wanted.role)?)
 }
@@ -307,6 +307,6 @@ fn number_of(attributes: &Attributes, key: &str) -> Result<Option<Number>> {
         }
         Some(_) => None,
     };
-    let not = || FIT.broken(format!("the attribute `{}` is not a number", key.shown()));
+    let not = || FIT.broken(format!("the attribute `{}` is not a number", key.escaped()));
     found.ok_or_else(not).map(Some)
 }

@@ -2,7 +2,7 @@
 
 use super::FIT;
 use super::compute::Column;
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::layout::float::decode_f64;
 use crate::model::{DType, LogicalType};
 use bytes::Bytes;
@@ -49,22 +49,22 @@ enum OperandNumbers {
     Same(Number),
 }
 
-/// Which of the elements in a byte comes first.
+/// The order of the elements in a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum BitOrder {
-    /// The one in the low bits.
+    /// Starts with the low bits.
     #[default]
     Low,
-    /// The one in the high bits.
+    /// Starts with the high bits.
     High,
 }
 
 /// How the elements of a component are stored in its bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Stored {
-    /// As elements of a type.
+    /// Elements of a type.
     Typed(DType, Option<LogicalType>),
-    /// As whole numbers of this many bits.
+    /// Whole numbers of this many bits.
     Bits { bits: u32, signed: bool, first: BitOrder },
 }
 
@@ -224,7 +224,7 @@ fn float(dtype: DType, bytes: &[u8]) -> f64 {
 
 /// Returns the value of each bit pattern of a small float.
 fn patterns(dtype: DType, logical: &LogicalType) -> Result<Vec<f64>> {
-    let name = logical.as_str().shown();
+    let name = logical.as_str().escaped();
     let none = || FIT.broken(format!("elements of {name} are not single numbers"));
     let (bits, len) = match logical.bits() {
         Some(8) => (8, 1),

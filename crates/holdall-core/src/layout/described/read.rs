@@ -4,7 +4,7 @@ use super::description::{Attribute, Component, Description};
 use super::expression::{Expression, Indexed, Name, is_function, is_word, parse};
 use super::part::{BitOrder, Number, Operand, Stored};
 use super::{DESCRIPTION, TAKEN};
-use crate::error::{Error, Result, Shown as _, list};
+use crate::error::{Error, Escape as _, Result, list};
 use crate::layout::cast::FloatType;
 use crate::limits::Limits;
 use crate::model::{DType, Layout, LogicalType, Role};
@@ -48,7 +48,7 @@ impl Names {
         } else {
             return Ok(());
         };
-        Err(found.wrong(format!("`{}` {message}", name.shown())))
+        Err(found.wrong(format!("`{}` {message}", name.escaped())))
     }
 
     fn expression(&self, found: &Entry<'_>, text: &str) -> Result<Expression> {
@@ -63,8 +63,9 @@ fn description(mut table: Table<'_>, limits: &Limits) -> Result<Description> {
         Some(e) => {
             let name = e.text()?;
             let known = || list(FloatType::ALL.into_iter().map(FloatType::as_str));
-            let wrong =
-                || e.wrong(format!("unknown type `{}`; expected one of {}", name.shown(), known()));
+            let wrong = || {
+                e.wrong(format!("unknown type `{}`; expected one of {}", name.escaped(), known()))
+            };
             FloatType::from_name(name).ok_or_else(wrong)?
         }
     };
@@ -139,7 +140,7 @@ fn component(role: &str, table: &mut Table<'_>, sizes: &Names) -> Result<Compone
         None => Vec::new(),
         Some(e) => {
             let known = |name: &String| {
-                let wrong = || e.wrong(format!("unknown dtype `{}`", name.shown()));
+                let wrong = || e.wrong(format!("unknown dtype `{}`", name.escaped()));
                 DType::from_name(name).ok_or_else(wrong)
             };
             let names = e.text().map_or_else(|_| e.texts(), |one| Ok(vec![one.to_owned()]))?;
@@ -164,7 +165,7 @@ fn component(role: &str, table: &mut Table<'_>, sizes: &Names) -> Result<Compone
                 (None, Some(dtype)) if logical.bits().is_some_and(|bits| bits <= 8) => {
                     Stored::Typed(dtype, Some(logical))
                 }
-                _ => return Err(e.wrong(format!("`{}` is not a numeric type", name.shown()))),
+                _ => return Err(e.wrong(format!("`{}` is not a numeric type", name.escaped()))),
             })
         }
         (None, Some(e)) => {
@@ -187,7 +188,7 @@ fn component(role: &str, table: &mut Table<'_>, sizes: &Names) -> Result<Compone
                     other => {
                         return Err(e.wrong(format!(
                             "expected `low` or `high`, found `{}`",
-                            other.shown()
+                            other.escaped()
                         )));
                     }
                 },
@@ -254,7 +255,7 @@ impl<'t> Table<'t> {
         match self.take(key) {
             Some(found) => Ok(found),
             None => {
-                let (line, path) = (line(self.text, self.at), self.path.shown());
+                let (line, path) = (line(self.text, self.at), self.path.escaped());
                 let inside =
                     if self.path.is_empty() { String::new() } else { format!(" in `{path}`") };
                 Err(DESCRIPTION.broken(format!("line {line}: missing key `{key}`{inside}")))
@@ -295,7 +296,7 @@ impl<'t> Entry<'t> {
     /// Adds the line and the key to an error.
     #[cold]
     fn blame(&self, e: Error) -> Error {
-        e.within(format!("line {}: `{}`", line(self.text, self.at), self.path.shown()))
+        e.within(format!("line {}: `{}`", line(self.text, self.at), self.path.escaped()))
     }
 
     #[cold]

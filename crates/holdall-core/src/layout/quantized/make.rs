@@ -75,7 +75,8 @@ impl Grouping {
     /// # Errors
     /// Returns the errors of [`Grouping::packing`].
     pub fn attributes(&self, attributes: &Attributes) -> Result<Attributes> {
-        let others = attributes.iter().filter(|(key, _)| !super::OWN.contains(key));
+        let others =
+            attributes.iter().filter(|(key, _)| !super::PARAMETER_ATTRIBUTES.contains(key));
         let mut out: Attributes =
             others.map(|(key, value)| (key.to_owned(), value.clone())).collect();
         out.set("bits", Value::Integer(self.bits.into()));

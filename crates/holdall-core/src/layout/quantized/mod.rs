@@ -40,7 +40,7 @@ pub use packing::Packing;
 
 use super::float::into_f32;
 use super::{Computed, Decoded, LENGTH, WRONG_LAYOUT, check_room};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::limits::Limits;
 use crate::model::{
     Attributes, DType, Layout, LogicalType, Role, TensorInfo, Value, element_count,
@@ -132,7 +132,7 @@ impl Quantized {
         get: impl Fn(&Role) -> Result<Bytes>,
     ) -> Result<Quantized> {
         if *info.layout() != Layout::QuantizedGroup {
-            let layout = info.layout().as_str().shown();
+            let layout = info.layout().as_str().escaped();
             return Err(
                 WRONG_LAYOUT.broken(format!("expected a quantized layout, found `{layout}`"))
             );
@@ -294,7 +294,7 @@ impl Computed for Quantized {
 }
 
 /// The attributes that are parameters of a quantized tensor.
-pub const OWN: [&str; 11] = [
+pub const PARAMETER_ATTRIBUTES: [&str; 11] = [
     "bits",
     "group_size",
     "packing",
@@ -305,11 +305,11 @@ pub const OWN: [&str; 11] = [
     "zero_point",
     "element_exponent",
     "sym",
-    SPELLED,
+    ORIGINAL_FIELDS,
 ];
 
-/// The attribute that lists, by name, the fields of zTensor 2 that are written in another form than usual.
-pub const SPELLED: &str = "ztensor2.spelled";
+/// The attribute with the original values of zTensor 2 fields that are not in their usual form, by name.
+pub const ORIGINAL_FIELDS: &str = "ztensor2.spelled";
 
 /// The parameters of a quantized tensor, from its attributes.
 #[derive(Debug, Clone)]
@@ -373,7 +373,7 @@ impl Scheme {
         };
         let order = text(attributes, "order")?;
         if let Some(order) = order.filter(|order| *order != "awq") {
-            let message = format!("unknown order `{}`", order.shown());
+            let message = format!("unknown order `{}`", order.escaped());
             return Err(PACKING.broken(message));
         }
         let named = text(attributes, "packing")?;

@@ -1,7 +1,7 @@
 //! Packing of elements of a few bits into words.
 
 use super::{COUNTS, FIT, PACKING};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::model::DType;
 use bytes::Bytes;
 use holdall_collections::DebugUnwrap;
@@ -42,7 +42,7 @@ impl Packing {
                 (elements, words)
             }
             Some((name, None)) => {
-                let message = format!("unknown packing `{}`", name.shown());
+                let message = format!("unknown packing `{}`", name.escaped());
                 return Err(PACKING.broken(message));
             }
         };

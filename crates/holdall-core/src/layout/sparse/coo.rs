@@ -184,7 +184,7 @@ impl Coo {
         self.coords.flat_indices()
     }
 
-    /// Converts the tensor to a dense one. Values at the same place are added.
+    /// Converts the tensor to a dense one. Values at the same coordinates are added.
     ///
     /// # Errors
     /// Returns [`DENSE_LIMIT`](crate::layout::DENSE_LIMIT) if the result exceeds the limit, and [`SUM`](super::SUM) if

@@ -208,7 +208,7 @@ impl Csr {
         self.entries().map(move |e| e.row.wrapping_mul(columns).wrapping_add(e.column))
     }
 
-    /// Converts the matrix to a dense one. Values at the same place are added.
+    /// Converts the matrix to a dense one. Values at the same coordinates are added.
     ///
     /// # Errors
     /// Returns [`DENSE_LIMIT`](crate::layout::DENSE_LIMIT) if the result exceeds the limit, and [`SUM`](super::SUM) if

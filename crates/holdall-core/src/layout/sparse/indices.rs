@@ -1,7 +1,7 @@
 //! Indices of any integer type, read as `u64`.
 
 use super::{INDEX_DTYPE, NEGATIVE_INDEX};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::layout::{DENSE_LIMIT, Decoded, LENGTH};
 use crate::limits::Limits;
 use crate::model::DType;
@@ -177,5 +177,5 @@ fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 
 #[cold]
 fn not_an_index(name: &str) -> Error {
-    INDEX_DTYPE.broken(format!("expected integer indices, found {}", name.shown()))
+    INDEX_DTYPE.broken(format!("expected integer indices, found {}", name.escaped()))
 }

@@ -1,7 +1,7 @@
 //! Sparse matrices by compressed rows, and sparse tensors by coordinates.
 //!
 //! Creating a view checks its indices: there is one per value of each kind, they are in range, and row pointers ascend
-//! from 0 to the number of values. Entries may come in any order, and several may have the same place: their values are
+//! from 0 to the number of values. Entries may come in any order, and several may have the same coordinates: their values are
 //! added (as in PyTorch and SciPy), or joined by "or" for bool.
 //!
 //! The layouts `sparse_csr` and `sparse_coo` store each kind of index in its own component. zTensor 0.1 packs
@@ -27,7 +27,7 @@ pub use tiles::Tiles;
 
 use super::dense::Dense;
 use super::{DENSE_LIMIT, Decoded, ELEMENT_SIZE, LENGTH, WRONG_LAYOUT};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::limits::Limits;
 use crate::model::{DType, LogicalType, Role, TensorInfo, element_count};
 use bytes::Bytes;
@@ -62,7 +62,7 @@ crate::error::rules! {
     /// The length of a packed component is impossible.
     pub PACKED: Malformed "sparse/packed"
         "A packed sparse component has exactly the size that its shape and number of entries require.";
-    /// Two values at the same place cannot be added.
+    /// Two values at the same coordinates cannot be added.
     pub SUM: Unsupported "sparse/sum"
         "Values at the same position have a type that this version can add.";
 }
@@ -83,7 +83,7 @@ fn component(
 
 #[cold]
 fn wrong_layout(info: &TensorInfo, wanted: &str) -> Error {
-    let layout = info.layout().as_str().shown();
+    let layout = info.layout().as_str().escaped();
     WRONG_LAYOUT.broken(format!("expected {wanted}, found the layout `{layout}`"))
 }
 
@@ -175,8 +175,8 @@ fn scatter(
     Ok(Dense::new(values.dtype(), logical, shape, out))
 }
 
-/// Stores values of `width` bytes at their places in `out`, which contains exactly the elements that start at index
-/// `first`. Values at the same place are added.
+/// Stores values of `width` bytes at their positions in `out`, which contains exactly the elements that start at index
+/// `first`. Values at the same coordinates are added.
 fn scatter_into<'v>(
     values: &Dense,
     width: usize,

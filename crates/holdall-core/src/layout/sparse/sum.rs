@@ -1,7 +1,7 @@
-//! Adding two values at the same place.
+//! Adding two values at the same coordinates.
 
 use super::SUM;
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::model::{DType, LogicalType};
 use half::{bf16, f16};
 
@@ -41,5 +41,5 @@ pub(super) fn add(
 
 #[cold]
 fn no_sum(name: &str) -> Error {
-    SUM.broken(format!("two values of {} at the same place cannot be added", name.shown()))
+    SUM.broken(format!("two values of {} at the same coordinates cannot be added", name.escaped()))
 }

@@ -1,7 +1,7 @@
 //! Attribute values as JSON, without loss: writing and reading.
 
 use super::{Attributes, Value};
-use crate::error::{Error, Remedy, Result, Shown as _};
+use crate::error::{Error, Escape as _, Remedy, Result};
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use holdall_json::{DUPLICATE_KEY, NUMBER, Number, Reader, Token, duplicate, write_string};
 use std::fmt::{self, Write as _};
@@ -62,7 +62,7 @@ impl Value {
     ///
     /// # Errors
     /// Returns the errors of [`Reader`], [`DUPLICATE_KEY`] if an object has the same key twice, and [`LOSSLESS`] if an
-    /// object has a key that starts with `$` but is none of the forms listed at [`Value::to_json`].
+    /// object has a key that starts with `$` but is not one of the forms listed at [`Value::to_json`].
     pub fn from_json(text: &str, max_depth: usize) -> Result<Value> {
         let mut reader = Reader::new(text.as_bytes(), 0, max_depth)?;
         let value = Value::read_json(&mut reader)?;
@@ -108,7 +108,7 @@ impl Value {
                 let e = NOT_JSON.broken("the value is nested too deeply to be read back");
                 return Err(e.with_remedy(Remedy::DropAttributes));
             }
-            Value::Integer(n) if !(LEAST..=MOST).contains(n) => {
+            Value::Integer(n) if !(MIN_INTEGER..=MAX_INTEGER).contains(n) => {
                 return Err(NOT_JSON.broken(format!("the integer {n} is outside -2^64..2^64")));
             }
             Value::Array(items) => items.iter().try_for_each(|item| item.check_json(inner))?,
@@ -120,7 +120,7 @@ impl Value {
                 }
                 let keys: Vec<String> = pairs.iter().map(|(k, _)| k.to_json()).collect();
                 if let Some(key) = duplicate(keys.iter().map(String::as_str)) {
-                    let message = format!("a map has the key {} twice", key.shown());
+                    let message = format!("a map has the key {} twice", key.escaped());
                     return Err(NOT_JSON.broken(message));
                 }
             }
@@ -218,12 +218,12 @@ fn owned_string(reader: &mut Reader<'_>) -> Result<String> {
 }
 
 /// The range of numbers that are read as integers.
-const LEAST: i128 = -(1 << 64);
-const MOST: i128 = (1 << 64) - 1;
+const MIN_INTEGER: i128 = -(1 << 64);
+const MAX_INTEGER: i128 = (1 << 64) - 1;
 
 fn read_number(number: Number<'_>) -> Result<Value> {
     let text = number.text;
-    let integer = text.parse::<i128>().ok().filter(|i| (LEAST..=MOST).contains(i));
+    let integer = text.parse::<i128>().ok().filter(|i| (MIN_INTEGER..=MAX_INTEGER).contains(i));
     if let Some(i) = integer.filter(|_| number.is_integer && text != "-0") {
         return Ok(Value::Integer(i));
     }
@@ -242,7 +242,7 @@ fn read_object(reader: &mut Reader<'_>) -> Result<Value> {
         if key.starts_with('$') {
             if !pairs.is_empty() {
                 let message =
-                    format!("expected `{}` to be the only key of its object", key.shown());
+                    format!("expected `{}` to be the only key of its object", key.escaped());
                 return Err(LOSSLESS.broken(message).at(start..reader.offset()));
             }
             let form = key.to_owned();
@@ -289,7 +289,7 @@ fn read_form(form: &str, reader: &mut Reader<'_>) -> Result<Option<Value>> {
             // Keys of any type are equal if their JSON text is.
             let keys: Vec<String> = pairs.iter().map(|(k, _)| k.to_json()).collect();
             if let Some(key) = duplicate(keys.iter().map(String::as_str)) {
-                let message = format!("the key {} appears twice", key.shown());
+                let message = format!("the key {} appears twice", key.escaped());
                 return Err(DUPLICATE_KEY.broken(message));
             }
             Some(Value::Map(pairs))
@@ -329,13 +329,13 @@ fn read_float(text: &str) -> Option<f64> {
 
 #[cold]
 fn not_a_form(form: &str, start: u64, reader: &Reader<'_>) -> Error {
-    let message = format!("unknown key `{}`, or invalid value for it", form.shown());
+    let message = format!("unknown key `{}`, or invalid value for it", form.escaped());
     LOSSLESS.broken(message).at(start..reader.offset())
 }
 
 #[cold]
 fn twice(key: &str, start: u64, reader: &Reader<'_>) -> Error {
-    let message = format!("the key `{}` appears twice", key.shown());
+    let message = format!("the key `{}` appears twice", key.escaped());
     DUPLICATE_KEY.broken(message).at(start..reader.offset())
 }
 

@@ -3,7 +3,7 @@
 use super::literal::{Descr, FieldDescr};
 use super::{DTYPE, Element, FIELDS, HEADER, any_element};
 use crate::codec::members::{Members, Step, len_of};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::model::{ByteOrder, DType, LogicalType, element_count, stored_size};
 use holdall_collections::{HashSet, sort, sort_by};
 use holdall_json::write_string;
@@ -34,7 +34,7 @@ pub struct Field {
     /// The field's title, for people.
     pub title: Option<String>,
     /// The offset in bytes from the start of the record.
-    pub at: u64,
+    pub offset: u64,
     /// The type of one element.
     pub ty: FieldType,
     /// The dimensions; empty for a single element.
@@ -87,13 +87,13 @@ impl Fields {
     pub(super) fn new(descrs: Vec<FieldDescr<'_>>) -> Result<Fields> {
         let (mut fields, mut size) = (Vec::new(), 0u64);
         for FieldDescr { title, name, ty, shape } in descrs {
-            let named = |e: Error| e.within(format!("the field `{}`", name.shown()));
+            let named = |e: Error| e.within(format!("the field `{}`", name.escaped()));
             let ty = match ty {
                 Descr::Name(descr) => any_element(&descr).map(FieldType::Element).map_err(named)?,
                 Descr::Fields(descrs) => FieldType::Fields(Fields::new(descrs).map_err(named)?),
             };
             let (name, title) = (name.into(), title.map(String::from));
-            let field = Field { name, title, at: size, ty, shape, names: Vec::new() };
+            let field = Field { name, title, offset: size, ty, shape, names: Vec::new() };
             size = field.end()?;
             let is_padding = matches!(&field.ty, FieldType::Element(e) if is_opaque(e));
             if !(field.name.is_empty() && is_padding) {
@@ -113,21 +113,25 @@ impl Fields {
         let mut ranges = Vec::new();
         for field in &fields {
             if field.name.is_empty() {
-                return Err(FIELDS.broken(format!("the field at byte {} has no name", field.at)));
+                return Err(
+                    FIELDS.broken(format!("the field at byte {} has no name", field.offset))
+                );
             }
             if !names.insert(field.name.as_str()) {
-                return Err(FIELDS.broken(format!("two fields are named `{}`", field.name.shown())));
+                return Err(
+                    FIELDS.broken(format!("two fields are named `{}`", field.name.escaped()))
+                );
             }
             let end = field.end()?;
             if end > size {
-                let name = field.name.shown();
+                let name = field.name.escaped();
                 let message = format!(
                     "the field `{name}` ends at byte {end}, beyond the {size} bytes of the record"
                 );
                 return Err(FIELDS.broken(message));
             }
-            if end > field.at {
-                ranges.push((field.at, end));
+            if end > field.offset {
+                ranges.push((field.offset, end));
             }
         }
         sort(&mut ranges);
@@ -180,7 +184,7 @@ impl Fields {
 
     fn steps(&self) -> Vec<Step> {
         let mut out: Vec<Step> = Vec::new();
-        for Field { at, ty, shape, .. } in &self.fields {
+        for Field { offset: at, ty, shape, .. } in &self.fields {
             let count = element_count(shape).unwrap_or(0);
             let stride = ty.size().unwrap_or(0);
             let len = stride.saturating_mul(count);
@@ -265,7 +269,7 @@ impl Field {
 
     /// Returns the offset after the field's last byte, from the start of the record.
     fn end(&self) -> Result<u64> {
-        let named = |e: Error| e.within(format!("the field `{}`", self.name.shown()));
+        let named = |e: Error| e.within(format!("the field `{}`", self.name.escaped()));
         if self.shape.len() > MAX_RANK {
             let message = format!("{} dimensions exceed the limit of {MAX_RANK}", self.shape.len());
             return Err(named(HEADER.broken(message)));
@@ -281,7 +285,7 @@ impl Field {
         }
         let count = element_count(&self.shape);
         let len = self.ty.size().zip(count).and_then(|(width, n)| width.checked_mul(n));
-        let end = len.and_then(|len| self.at.checked_add(len)).filter(|end| *end < 1 << 63);
+        let end = len.and_then(|len| self.offset.checked_add(len)).filter(|end| *end < 1 << 63);
         end.ok_or_else(|| named(FIELDS.broken("records exceed 2^63 bytes")))
     }
 

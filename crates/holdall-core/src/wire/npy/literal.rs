@@ -1,7 +1,7 @@
 //! Parsing the subset of Python literals that headers use.
 
 use super::{DTYPE, HEADER};
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use std::borrow::Cow;
 
 /// The maximum nesting of structured types.
@@ -40,7 +40,7 @@ impl<'a> Literal<'a> {
             return Ok(());
         }
         let found: String = self.rest.trim_start().chars().take(16).collect();
-        Err(HEADER.broken(format!("expected `{token}` before `{}`", found.shown())))
+        Err(HEADER.broken(format!("expected `{token}` before `{}`", found.escaped())))
     }
 
     fn is_next(&self, token: char) -> bool {
@@ -194,7 +194,7 @@ impl<'a> Literal<'a> {
             .ok_or_else(|| HEADER.broken("the shape is not a tuple"))?;
         // Python 2 wrote long integers as `3L`.
         self.rest = rest.strip_prefix('L').unwrap_or(rest);
-        let broken = |_| HEADER.broken(format!("invalid dimension `{}`", number.shown()));
+        let broken = |_| HEADER.broken(format!("invalid dimension `{}`", number.escaped()));
         number.parse().map_err(broken)
     }
 }

@@ -33,7 +33,7 @@ mod literal;
 
 pub use fields::{DESCR_KEYWORD, ENUM_KEYWORD, EntryType, Field, FieldType, Fields};
 
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::model::{ByteOrder, DType, LogicalType, element_count, stored_size};
 use crate::wire::cursor::Cursor;
 use holdall_collections::DebugUnwrap;
@@ -140,7 +140,7 @@ pub fn descr(dtype: DType, logical: Option<&LogicalType>) -> Option<&'static str
 /// Returns [`NO_DESCR`] for `bf16` and logical types below 32 bits.
 pub fn header(dtype: DType, logical: Option<&LogicalType>, shape: &[u64]) -> Result<Vec<u8>> {
     let Some(descr) = descr(dtype, logical) else {
-        let name = logical.map_or(dtype.as_str(), |t| t.as_str()).shown();
+        let name = logical.map_or(dtype.as_str(), |t| t.as_str()).escaped();
         return Err(NO_DESCR.broken(format!("NumPy has no type for {name}")));
     };
     header_of(descr, false, shape)
@@ -222,7 +222,7 @@ pub fn read(bytes: &[u8]) -> Result<Header> {
     let header = read_any(bytes)?;
     match (&header.descr, &header.fields) {
         (Some(descr), _) => {
-            Err(DTYPE.broken(format!("unsupported elements of type '{}'", descr.shown())))
+            Err(DTYPE.broken(format!("unsupported elements of type '{}'", descr.escaped())))
         }
         (None, Some(_)) => Err(DTYPE.broken("unsupported elements of several fields")),
         (None, None) => Ok(header),
@@ -304,7 +304,7 @@ impl<'a> Stated<'a> {
                 "fortran_order" => fortran_order.replace(literal.bool()?).is_none(),
                 "shape" => shape.replace(literal.shape()?).is_none(),
                 other => {
-                    return Err(HEADER.broken(format!("unexpected key '{}'", other.shown())));
+                    return Err(HEADER.broken(format!("unexpected key '{}'", other.escaped())));
                 }
             };
             if !is_new {
@@ -395,7 +395,9 @@ pub fn any_element(descr: &str) -> Result<Element> {
     let byte_order = match order {
         ">" => ByteOrder::Big,
         "<" | "|" | "=" => ByteOrder::Little,
-        _ => return Err(DTYPE.broken(format!("unsupported elements of type '{}'", descr.shown()))),
+        _ => {
+            return Err(DTYPE.broken(format!("unsupported elements of type '{}'", descr.escaped())));
+        }
     };
     // Decoded elements are little-endian.
     let order = if dtype.width() == 1 { "|" } else { "<" };
@@ -430,7 +432,7 @@ fn is_number(name: &str) -> bool {
 /// Returns [`DTYPE`] if the type is not supported.
 pub fn element(descr: &str) -> Result<(DType, Option<LogicalType>, ByteOrder)> {
     let unknown = || {
-        let e = DTYPE.broken(format!("unsupported elements of type '{}'", descr.shown()));
+        let e = DTYPE.broken(format!("unsupported elements of type '{}'", descr.escaped()));
         match is_number(ordered(descr).1) {
             true => e,
             false => e.with_hint(

@@ -3,7 +3,7 @@
 use super::Node;
 
 /// The maximum number of digits of an integer, as in Python.
-const MOST_DIGITS: usize = 4300;
+const MAX_DIGITS: usize = 4300;
 /// Digits that are processed at once.
 const DIGITS: usize = 9;
 
@@ -51,7 +51,7 @@ pub fn integer(line: &[u8]) -> Option<Node> {
         return Some(Node::Integer(n));
     }
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
-    if digits.is_empty() || digits.len() > MOST_DIGITS || !digits.iter().all(u8::is_ascii_digit) {
+    if digits.is_empty() || digits.len() > MAX_DIGITS || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
     // Words of 32 bits, lowest first.

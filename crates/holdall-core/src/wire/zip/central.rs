@@ -3,7 +3,7 @@
 use super::extra::Extra;
 use super::rules::*;
 use super::{Directory, EntryKind, Method, Row};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::wire::cursor::Cursor;
 
 const SIGNATURE: &[u8; 4] = b"PK\x01\x02";
@@ -113,7 +113,7 @@ fn fields<'a>(c: &mut Cursor<'a>) -> Option<Record<'a>> {
 fn row<'a>(r: &Record<'a>) -> Result<(&'a str, Row)> {
     let mut extra = Extra::read(r.extra)?;
     let name = name(r, &extra)?;
-    let in_entry = |e: Error| e.within(format!("entry `{}`", name.shown()));
+    let in_entry = |e: Error| e.within(format!("entry `{}`", name.escaped()));
     if r.flags & (flags::ENCRYPTED | flags::STRONGLY | flags::MASKED) != 0 {
         return Err(in_entry(ENCRYPTED.broken("the entry is encrypted")));
     }

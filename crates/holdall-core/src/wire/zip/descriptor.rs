@@ -7,7 +7,7 @@
 use super::Entry;
 use super::central::flags;
 use super::rules::DESCRIPTOR;
-use crate::error::Shown as _;
+use crate::error::Escape as _;
 use crate::window::{Stop, Window};
 
 const SIGNATURE: &[u8; 4] = b"PK\x07\x08";
@@ -44,7 +44,7 @@ pub(super) fn check(entry: Entry<'_>, at: u64, window: &Window) -> Result<(), St
     if encodings.iter().flatten().any(fits) {
         return Ok(());
     }
-    let (name, [stored, decoded], crc) = (entry.name().shown(), lens, row.crc32);
+    let (name, [stored, decoded], crc) = (entry.name().escaped(), lens, row.crc32);
     let message = format!(
         "entry `{name}`: the descriptor after its bytes does not match {crc:#010x}, {stored} and {decoded} bytes in the \
          directory"

@@ -4,7 +4,7 @@ use super::Entry;
 use super::central::flags;
 use super::extra::Extra;
 use super::rules::*;
-use crate::error::Shown as _;
+use crate::error::Escape as _;
 use crate::window::{Stop, Window};
 use crate::wire::cursor::Cursor;
 use std::ops::Range;
@@ -23,7 +23,7 @@ const SAME_FLAGS: u16 = flags::ENCRYPTED
     | flags::MASKED;
 
 /// Returns the range of the header of `entry` and some bytes after it.
-pub(super) fn likely(entry: Entry<'_>) -> Range<u64> {
+pub(super) fn likely_ranges(entry: Entry<'_>) -> Range<u64> {
     let start = entry.row.header;
     let len = LEN.saturating_add(entry.name().len() as u64).saturating_add(LIKELY_EXTRA);
     start..start.saturating_add(len).min(entry.row.room_end)
@@ -31,18 +31,18 @@ pub(super) fn likely(entry: Entry<'_>) -> Range<u64> {
 
 /// Returns the range of the header of `entry`, its bytes, and some bytes after them.
 pub(super) fn likely_whole(entry: Entry<'_>) -> Range<u64> {
-    let Range { start, end } = likely(entry);
+    let Range { start, end } = likely_ranges(entry);
     start..end.saturating_add(entry.row.stored_len).min(entry.row.room_end)
 }
 
 /// Returns the range of the stored bytes of `entry`.
 pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop> {
     let row = entry.row;
-    let bytes = window.bytes(likely(entry))?;
+    let bytes = window.bytes(likely_ranges(entry))?;
     let range = row.header..row.header.saturating_add(LEN);
     let name = entry.name();
     let differs = |what: String| -> Stop {
-        let message = format!("entry `{}`: {what}", name.shown());
+        let message = format!("entry `{}`: {what}", name.escaped());
         LOCAL_HEADER.broken(message).at(range.clone()).into()
     };
     let Some(header) = Header::read(&bytes) else {
@@ -64,7 +64,7 @@ pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop
     if data.end > row.room_end {
         let message = format!(
             "entry `{}`: its bytes are {}..{}, but the next entry or the directory starts at {}",
-            name.shown(),
+            name.escaped(),
             data.start,
             data.end,
             row.room_end
@@ -82,7 +82,7 @@ pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop
     };
     if found != name.as_bytes() {
         let found = String::from_utf8_lossy(found);
-        return Err(differs(format!("the name in its header is `{}`", found.shown())));
+        return Err(differs(format!("the name in its header is `{}`", found.escaped())));
     }
     let (decoded_len, stored_len) = header.lens(extra)?;
     let deferred = row.flags & flags::DEFERRED != 0;

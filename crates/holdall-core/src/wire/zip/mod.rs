@@ -29,7 +29,7 @@ pub mod write;
 pub use rules::*;
 
 use self::end::End;
-use crate::error::{Result, Shown as _};
+use crate::error::{Escape as _, Result};
 use crate::limits::Limits;
 use crate::model::Encoding;
 use crate::window::{Stop, Window};
@@ -122,10 +122,10 @@ pub struct Directory {
 /// Whether the CRC-32s of a directory are compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Sums {
-    /// They are compared with the bytes of the entries.
+    /// Checksums are compared with the bytes of the entries.
     #[default]
     Checked,
-    /// They are not compared, because the writer did not compute them.
+    /// Checksums are not compared, because the writer did not compute them.
     Absent,
 }
 
@@ -192,9 +192,9 @@ impl Directory {
         self.range.clone()
     }
 
-    /// Returns the entry at index `at`, in the directory's order.
-    pub fn at(&self, at: usize) -> Option<Entry<'_>> {
-        self.rows.get(at).map(|row| Entry { directory: self, row, at })
+    /// Returns the entry at `index`, in the directory's order.
+    pub fn at(&self, index: usize) -> Option<Entry<'_>> {
+        self.rows.get(index).map(|row| Entry { directory: self, row, at: index })
     }
 
     /// Returns all entries, in the directory's order.
@@ -237,7 +237,7 @@ impl Directory {
     /// Returns the bytes that [`Directory::data`] needs, unless the header is unusually long. Used to fetch the headers
     /// of many entries at once.
     pub fn header(&self, entry: Entry<'_>) -> Range<u64> {
-        local::likely(entry)
+        local::likely_ranges(entry)
     }
 
     fn name(&self, at: usize) -> &str {
@@ -261,7 +261,7 @@ impl Directory {
         for (&a, &b) in neighbours.filter(|_| !are_unique) {
             let name = self.name(a as usize);
             if name == self.name(b as usize) {
-                let message = format!("two entries are named `{}`", name.shown());
+                let message = format!("two entries are named `{}`", name.escaped());
                 return Err(DUPLICATE_NAME.broken(message).at(self.range.clone()));
             }
         }
@@ -285,7 +285,7 @@ impl Directory {
             let end = row.header.saturating_add(least);
             if end > room_end {
                 let (start, is_last) = (row.header, room_end == self.range.start);
-                let name = self.name(at as usize).shown();
+                let name = self.name(at as usize).escaped();
                 let (rule, what) =
                     if is_last { (&BOUNDS, "directory") } else { (&OVERLAP, "next entry") };
                 let message = format!(

@@ -4,7 +4,7 @@ use super::rules::*;
 use super::{Directory, Entry, Method, Sums, descriptor, local};
 use crate::codec::Decoder;
 use crate::codec::crc::Crc32;
-use crate::error::Shown as _;
+use crate::error::Escape as _;
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
 use bytes::Bytes;
@@ -24,7 +24,7 @@ impl Directory {
     ) -> Result<Bytes, Stop> {
         let (len, most) = (entry.decoded_len(), limits.text_len);
         if len.max(entry.stored_len()) > most {
-            let name = entry.name().shown();
+            let name = entry.name().escaped();
             return Err(ENTRY_LEN
                 .broken(format!(
                     "entry `{name}` has {len} bytes, which exceeds the limit of {most}"
@@ -45,7 +45,7 @@ impl Directory {
         window: &Window,
         limits: &Limits,
     ) -> Result<Bytes, Stop> {
-        let (name, len) = (entry.name().shown(), entry.decoded_len());
+        let (name, len) = (entry.name().escaped(), entry.decoded_len());
         let range = self.data(entry, window)?;
         let stored = window.bytes(range.clone())?;
         // The descriptor is next to bytes that were fetched anyway.
@@ -90,7 +90,7 @@ impl Directory {
     }
 
     /// Returns the bytes that [`Directory::contents`] requests: most entries' bytes follow their headers directly.
-    pub fn likely(
+    pub fn likely_ranges(
         &self,
         entries: &[Entry<'_>],
         limits: &Limits,
@@ -109,7 +109,7 @@ impl Directory {
         window: &Window,
         limits: &Limits,
     ) -> Result<Vec<Bytes>, Stop> {
-        window.all(self.likely(entries, limits))?;
+        window.all(self.likely_ranges(entries, limits))?;
         all(entries, |entry| self.content(entry, window, limits))
     }
 }

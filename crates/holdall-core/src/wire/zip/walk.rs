@@ -10,7 +10,7 @@ use super::local::{Header, LEN};
 use super::rules::*;
 use super::write;
 use super::{EntryKind, Method};
-use crate::error::{Error, Shown as _};
+use crate::error::{Error, Escape as _};
 use crate::window::{Stop, Window};
 use crate::wire::cursor::Cursor;
 use std::ops::Range;
@@ -74,7 +74,7 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
     let name = rest.take(header.name_len.into()).unwrap_or_default();
     let extra = rest.take(header.extra_len.into()).unwrap_or_default();
     let shown = name.escape_ascii().to_string();
-    let label = |what: &str| format!("entry `{}`: {what}", shown.as_str().shown());
+    let label = |what: &str| format!("entry `{}`: {what}", shown.as_str().escaped());
     let is_deferred = header.flags & flags::DEFERRED != 0;
     let (len, stored_len) = match header.lens(extra) {
         _ if is_deferred => (0, 0),

@@ -8,7 +8,7 @@ use super::super::settings::{count, member, parse_object};
 use super::super::{CONTENT, KIND, PARAMETER, SHAPE};
 use super::Finder;
 use super::draft::{Described, Draft, cover, plain};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::model::element_count;
 use holdall_core::{DType, Value};
 
@@ -40,9 +40,9 @@ fn four_bits(draft: &mut Draft<'_, '_>, name: &str, kind: &str) -> Result<Descri
     let text = std::str::from_utf8(draft.small(&state_name)?)
         .map_err(|_| CONTENT.broken("the state is not UTF-8").in_tensor(&state_name))?;
     let state = parse_object(text).map_err(|e| e.in_tensor(&state_name))?;
-    draft.parameter("quant_type", kind.shown());
+    draft.parameter("quant_type", kind.escaped());
     if !matches!(kind, "nf4" | "fp4") {
-        return Err(KIND.broken(format!("codes of type `{}`", kind.shown())));
+        return Err(KIND.broken(format!("codes of type `{}`", kind.escaped())));
     }
     let no = |what: &str| {
         PARAMETER.broken(format!("`{what}` is missing or invalid")).in_tensor(&state_name)

@@ -8,7 +8,7 @@ use super::super::{CONTENT, KIND, SHAPE, StoredTensor};
 use super::Finder;
 use super::draft::{Described, Draft, cover, plain, with_columns};
 use super::scaled::{check_factor, fp8_codes};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::{DType, LogicalType, Value};
 
 /// The key of the metadata that describes layers.
@@ -91,7 +91,7 @@ fn describe(draft: &mut Draft<'_, '_>, module: &str, description: &Value) -> Res
             let codes = Codes::Bytes(ByteCode::Signed);
             plain(weight.shape.clone(), codes, grid, Arithmetic::Multiply)
         }
-        other => Err(KIND.broken(format!("the format `{}` of ComfyUI", other.shown()))),
+        other => Err(KIND.broken(format!("the format `{}` of ComfyUI", other.escaped()))),
     }
 }
 
@@ -103,8 +103,8 @@ fn check_members(description: &Value) -> Result<()> {
         let is_off = matches!(value, Value::Null | Value::Bool(false));
         let is_size = key == "group_size" || key.ends_with("_groupsize");
         if !(HARMLESS.contains(&key) || is_off || is_size) {
-            let (key, value) = (key.shown(), value.to_json());
-            return Err(KIND.broken(format!("`{key}`: {} of ComfyUI", value.shown())));
+            let (key, value) = (key.escaped(), value.to_json());
+            return Err(KIND.broken(format!("`{key}`: {} of ComfyUI", value.escaped())));
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use super::super::{COMPANION, Companion, MISSING, QuantizedWeight, SHAPE, Stored
 use super::Finder;
 use super::leftover::weight_of_companion;
 use bytes::Bytes;
-use holdall_core::error::{Result, Shown as _, list};
+use holdall_core::error::{Escape as _, Result, list};
 
 /// Parts of the names of tensors next to a weight that are about activations or the cache of keys and values.
 const ACTIVATIONS: [&str; 15] = [
@@ -84,7 +84,7 @@ impl<'f, 'a> Draft<'f, 'a> {
     /// Returns [`MISSING`] if there is no such tensor.
     pub(super) fn take(&mut self, role: &'static str, name: &str) -> Result<&'a StoredTensor> {
         self.take_optional(role, name)
-            .ok_or_else(|| MISSING.broken(format!("missing tensor `{}`", name.shown())))
+            .ok_or_else(|| MISSING.broken(format!("missing tensor `{}`", name.escaped())))
     }
 
     /// Claims the tensor called `name` for a role, if there is one.
@@ -117,7 +117,7 @@ impl<'f, 'a> Draft<'f, 'a> {
             Some(tensor) => SHAPE
                 .broken(format!("a small tensor has shape {:?}", tensor.shape))
                 .in_tensor(&tensor.name),
-            None => MISSING.broken(format!("missing tensor `{}`", name.shown())),
+            None => MISSING.broken(format!("missing tensor `{}`", name.escaped())),
         })
     }
 
@@ -156,7 +156,7 @@ impl<'f, 'a> Draft<'f, 'a> {
         if unknown.is_empty() {
             return Ok(());
         }
-        let names = list(unknown.iter().map(|name| format!("`{}`", name.shown())));
+        let names = list(unknown.iter().map(|name| format!("`{}`", name.escaped())));
         let message = format!("a weight of kind {} has the unknown companions {names}", self.kind);
         unknown
             .into_iter()
@@ -188,7 +188,7 @@ impl<'f, 'a> Draft<'f, 'a> {
                 let e = match e.tensor() {
                     None => e.in_tensor(&self.name),
                     Some(tensor) if tensor != self.name => {
-                        e.within(format!("in the quantized weight `{}`", self.name.shown()))
+                        e.within(format!("in the quantized weight `{}`", self.name.escaped()))
                     }
                     Some(_) => e,
                 };

@@ -9,7 +9,7 @@ use super::super::settings::{Settings, count};
 use super::super::{KIND, PARAMETER, SHAPE, StoredTensor};
 use super::Finder;
 use super::draft::{Described, Draft};
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::{DType, Value};
 
 /// Adds the weights with a tensor `qweight`.
@@ -66,7 +66,7 @@ impl Layout {
         };
         let format = keys.iter().find_map(|key| settings.text(key));
         let unknown = |what: &str, name: &str| {
-            KIND.broken(format!("{what} `{}` with tensors `qweight`", name.shown()))
+            KIND.broken(format!("{what} `{}` with tensors `qweight`", name.escaped()))
         };
         match (method.as_deref(), format.as_deref()) {
             (Some("gptq"), None | Some("gptq")) => {

@@ -10,7 +10,7 @@ use super::super::{CONTENT, KIND, PARAMETER, SHAPE, StoredTensor};
 use super::Finder;
 use super::draft::{Described, Draft, cover, plain};
 use super::scaled::fp8_codes;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::model::element_count;
 use holdall_core::{DType, LogicalType, Value};
 
@@ -176,7 +176,7 @@ fn hqq(draft: &mut Draft<'_, '_>, module: &str) -> Result<Described> {
         "2bit_u8" => (2, 4, 1),
         "1bit_u8" => (1, 8, 1),
         "3bit_32" => (3, 10, 4),
-        other => return Err(KIND.broken(format!("the packing `{}` of HQQ", other.shown()))),
+        other => return Err(KIND.broken(format!("the packing `{}` of HQQ", other.escaped()))),
     };
     if u64::from(field) < bits || (word == 1 && rows.checked_rem(per_word) != Some(0)) {
         let message = format!("{rows} rows of {bits} bits do not fit the packing `{packing}`");
@@ -245,7 +245,7 @@ fn quanto(draft: &mut Draft<'_, '_>, name: &str) -> Result<Described> {
     let scale = draft.take("scale", &format!("{name}._scale"))?;
     let stated = quanto_type(draft, name);
     if let Some(stated) = &stated {
-        draft.parameter("type", stated.shown());
+        draft.parameter("type", stated.escaped());
     }
     let codes = if weight.is_plain(DType::I8) {
         Codes::Bytes(ByteCode::Signed)
@@ -283,7 +283,7 @@ fn quanto_packed(draft: &mut Draft<'_, '_>, name: &str) -> Result<Described> {
     let bits = match stated.as_deref() {
         Some("qint4") => 4,
         Some("qint2") => 2,
-        Some(other) => return Err(KIND.broken(format!("packed `{}`", other.shown()))),
+        Some(other) => return Err(KIND.broken(format!("packed `{}`", other.escaped()))),
         None => return Err(PARAMETER.broken("the type of the packed elements is not known")),
     };
     draft.parameter("bits", bits);

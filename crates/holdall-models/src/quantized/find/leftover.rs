@@ -1,12 +1,12 @@
-//! What the other searches leave: companions without a weight, and weights without their companions.
+//! Finds companions without a weight, and weights without companions, after all other searches.
 
 use super::super::kind::Kind;
 use super::super::{MISSING, ORPHAN, StoredTensor};
 use super::{Finder, bits_and_bytes};
-use holdall_core::error::Shown as _;
+use holdall_core::error::Escape as _;
 use holdall_core::{DType, LogicalType};
 
-/// Ends of names that only tensors next to a quantized weight have, whatever the configuration says.
+/// Suffixes of names that only tensors next to a quantized weight have, whatever the configuration says.
 const COMPANIONS: [&str; 22] = [
     "_scale_inv",
     "weight_scale",
@@ -31,7 +31,7 @@ const COMPANIONS: [&str; 22] = [
     "._weight_scale",
     "._weight_zero_point",
 ];
-/// Ends of names that are those of companions if the configuration says that the model is quantized.
+/// Suffixes of names that are those of companions if the configuration says that the model is quantized.
 const CONFIGURED: [&str; 8] = [
     ".scales",
     ".biases",
@@ -68,7 +68,7 @@ pub(super) fn find(finder: &mut Finder<'_>) {
         if let Some(weight) = weight_of_companion(name, is_quantized).or_else(of_module) {
             finder.add(weight, |draft| {
                 draft.take("companion", name)?;
-                let message = format!("no quantized weight for the tensor `{}`", name.shown());
+                let message = format!("no quantized weight for the tensor `{}`", name.escaped());
                 Err(ORPHAN.broken(message))
             });
         } else if is_scaled(tensor, is_quantized, has_others) {

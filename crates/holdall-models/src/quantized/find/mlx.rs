@@ -6,7 +6,7 @@ use super::super::settings::{count, member};
 use super::super::{KIND, PARAMETER, SHAPE, StoredTensor};
 use super::Finder;
 use super::draft::{Described, Draft, cover, plain, with_columns};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::{DType, Value};
 
 /// Adds the weights of words of `u32` with scales next to them.
@@ -71,7 +71,7 @@ fn describe(draft: &mut Draft<'_, '_>, module: &str, weight: &StoredTensor) -> R
         "mxfp4" => Some((Kind::MlxMxfp4, 4, ScaleType::E8m0)),
         "mxfp8" => Some((Kind::MlxMxfp8, 8, ScaleType::E8m0)),
         "nvfp4" => Some((Kind::MlxNvfp4, 4, ScaleType::E4m3)),
-        other => return Err(KIND.broken(format!("the mode `{}` of MLX", other.shown()))),
+        other => return Err(KIND.broken(format!("the mode `{}` of MLX", other.escaped()))),
     };
     if let Some((kind, _, _)) = expected {
         draft.kind(kind);

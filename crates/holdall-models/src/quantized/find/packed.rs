@@ -171,7 +171,7 @@ fn stated_shape(draft: &mut Draft<'_, '_>, name: &str, packed: &StoredTensor) ->
 /// How elements are packed into words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Packing {
-    /// As one stream of bits.
+    /// One stream of bits.
     Dense,
     /// This number of elements in each word.
     Whole(u64),

@@ -9,7 +9,7 @@ use super::super::settings::{count, member};
 use super::super::{KIND, PARAMETER, SHAPE, StoredTensor, TYPE};
 use super::Finder;
 use super::draft::{Described, Draft, cover, plain, with_columns};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::{DType, LogicalType, Value};
 
 /// Adds the weights whose stored name with `_scale_inv` or `_scale` is a tensor.
@@ -170,7 +170,7 @@ fn compressed_covers(settings: &super::Settings, number: &str) -> Result<Vec<Cov
                     let size = |text: &str| text.parse::<u64>().ok().filter(|n| *n > 0);
                     let sizes = sizes.and_then(|(a, b)| Some((size(a)?, size(b)?)));
                     let (down, across) = sizes.ok_or_else(|| {
-                        let text = text.shown();
+                        let text = text.escaped();
                         PARAMETER
                             .broken(format!("`block_structure` is `{text}`, expected two sizes"))
                     })?;
@@ -184,7 +184,7 @@ fn compressed_covers(settings: &super::Settings, number: &str) -> Result<Vec<Cov
             }
             (None, None) => Cover::Tensor,
             (Some(other), _) => {
-                let other = other.shown();
+                let other = other.escaped();
                 return Err(KIND.broken(format!("scales of the unknown strategy `{other}`")));
             }
         };
@@ -208,7 +208,7 @@ fn integers(
     if method.as_deref() != Some("compressed-tensors") {
         let message = match method {
             Some(method) => {
-                format!("8-bit integers with scales of the method `{}`", method.shown())
+                format!("8-bit integers with scales of the method `{}`", method.escaped())
             }
             None => "8-bit integers with scales of an unknown method".to_owned(),
         };
@@ -247,7 +247,7 @@ fn nvfp4(
         algorithm.as_deref().is_none_or(|name| name.contains("nvfp4") || name == "mixed_precision");
     if !is_known {
         let name = algorithm.unwrap_or_default();
-        return Err(KIND.broken(format!("4-bit floats of the algorithm `{}`", name.shown())));
+        return Err(KIND.broken(format!("4-bit floats of the algorithm `{}`", name.escaped())));
     }
     let group = match algorithm.as_deref() {
         Some("nvfp4") => draft.settings().modelopt_group().unwrap_or(16),
@@ -296,7 +296,7 @@ fn bitnet(
     let class = draft.settings().text("linear_class");
     if class.as_deref().is_some_and(|class| class != "bitlinear") {
         let class = class.unwrap_or_default();
-        return Err(KIND.broken(format!("BitNet with layers of class `{}`", class.shown())));
+        return Err(KIND.broken(format!("BitNet with layers of class `{}`", class.escaped())));
     }
     draft.kind(Kind::BitNet);
     weight.expect_type(weight.is_plain(DType::U8), "u8")?;

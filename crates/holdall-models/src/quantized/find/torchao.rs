@@ -7,7 +7,7 @@ use super::super::{KIND, PARAMETER, TEXT};
 use super::Finder;
 use super::draft::{Described, Draft, cover, plain};
 use super::scaled::fp8_codes;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use holdall_core::{DType, Value};
 
 /// Adds the weights that the metadata of the file describes.
@@ -40,9 +40,9 @@ fn describe(draft: &mut Draft<'_, '_>, name: &str, description: &Value) -> Resul
     let class = member(description, "_type").and_then(Value::as_text).unwrap_or_default();
     let (module, last) = name
         .rsplit_once('.')
-        .ok_or_else(|| TEXT.broken(format!("`{}` has no module", name.shown())))?;
+        .ok_or_else(|| TEXT.broken(format!("`{}` has no module", name.escaped())))?;
     let part = |part: &str| format!("{module}._{last}_{part}");
-    draft.parameter("class", class.shown());
+    draft.parameter("class", class.escaped());
     let weight = draft.take("weight", &part("qdata"))?;
     let scale = draft.take("scale", &part("scale"))?;
     let zeros = draft.take_optional("zero", &part("zero_point"));
@@ -63,8 +63,8 @@ fn describe(draft: &mut Draft<'_, '_>, name: &str, description: &Value) -> Resul
         {
             return Err(KIND.broken(format!(
                 "torchao's class `{}` with `{}`",
-                class.shown(),
-                odd.shown()
+                class.escaped(),
+                odd.escaped()
             )));
         }
         let has_zero = names.iter().any(|name| name.as_text() == Some("zero_point"));
@@ -78,7 +78,7 @@ fn describe(draft: &mut Draft<'_, '_>, name: &str, description: &Value) -> Resul
             Codes::Bytes(ByteCode::Signed)
         }
         "Float8Tensor" => fp8_codes(weight)?,
-        other => return Err(KIND.broken(format!("torchao's class `{}`", other.shown()))),
+        other => return Err(KIND.broken(format!("torchao's class `{}`", other.escaped()))),
     };
     scale.expect_type(scale.is_wide_float(), "floats")?;
     let data = member(description, "_data");

@@ -1,7 +1,7 @@
 //! Writes `tokenizer_config.json`.
 
 use super::{TokenType, Tokenizer, text};
-use crate::tokenizer::chat_template::MOST_TEMPLATES;
+use crate::tokenizer::chat_template::MAX_TEMPLATES;
 use crate::tokenizer::rules::METADATA;
 use holdall_core::error::Result;
 use holdall_json::{Value, write_string};
@@ -49,7 +49,7 @@ fn chat_template(tokenizer: &Tokenizer<'_>) -> Result<Option<Value>> {
     if names.is_empty() {
         return Ok(default.map(Value::from));
     }
-    if names.len() >= MOST_TEMPLATES {
+    if names.len() >= MAX_TEMPLATES {
         return Err(METADATA.broken(format!("there are {} chat templates", names.len())));
     }
     let entry = |name: &str, template: &str| {

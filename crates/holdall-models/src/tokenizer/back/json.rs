@@ -7,7 +7,7 @@ use crate::tokenizer::pre::steps_of;
 use crate::tokenizer::rules::MERGE;
 use crate::tokenizer::tokenizer_json::{TOKENIZER_JSON, checked_merge};
 use crate::tokenizer::vocabulary::{Decoder, WORD};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 
 /// The class of tokenizers that have `tokenizer.json` alone.
 const CLASS: &str = "PreTrainedTokenizerFast";
@@ -20,7 +20,7 @@ pub(super) fn byte_level_files(
     tokenizer.check_unique()?;
     let pre = text(tokenizer.attributes, "tokenizer.ggml.pre")?.unwrap_or_default();
     let steps = steps_of(pre).ok_or_else(|| {
-        no_files(&format!("the pre-tokenizer `{}` is not in the table", pre.shown()))
+        no_files(&format!("the pre-tokenizer `{}` is not in the table", pre.escaped()))
     })?;
     let decoder = Decoder { is_byte_level: true, has_spaces: false };
     let end = end_of_vocabulary(tokenizer);
@@ -63,7 +63,7 @@ pub(super) fn byte_level_files(
         [one] => one.clone(),
         all => format!("{{\"type\":\"Sequence\",\"pretokenizers\":[{}]}}", all.join(",")),
     };
-    lost.push("a normalizer to a form of Unicode, if there was one".to_owned());
+    lost.push("the Unicode normalizer, if there was one".to_owned());
     let byte_level = "{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":false,\"use_regex\":true}";
     let members = [
         ("normalizer", normalizer(tokenizer)?),
@@ -101,7 +101,7 @@ pub(super) fn word_piece_files(
     let lowercase = tokenizer.flag("tokenizer.ggml.normalizer.lowercase")?;
     let accents = tokenizer.flag("tokenizer.ggml.normalizer.strip_accents")?;
     if lowercase.is_none() {
-        lost.push("whether texts are made lower case, which is assumed".to_owned());
+        lost.push("whether text is lowercased; lowercasing is assumed".to_owned());
     }
     let normalizer = format!(
         "{{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,\"strip_accents\":{},\"lowercase\":{}}}",

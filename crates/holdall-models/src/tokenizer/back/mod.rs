@@ -12,7 +12,7 @@ use super::special::id_key;
 use super::tokenizer_json::too_many;
 use holdall_collections::HashSet;
 use holdall_core::Limits;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::model::{Attributes, Value};
 
 /// The files of a tokenizer that were made of the key–values of a GGUF file.
@@ -23,7 +23,7 @@ pub struct RestoredTokenizer {
     pub files: TokenizerFiles,
     /// The members of `config.json` that are about the tokenizer: the number of tokens, and the ids of roles.
     pub config: Vec<(String, u64)>,
-    /// What could not be restored, as phrases. Keys are named that are not the same if the files are converted again.
+    /// Descriptions of everything that could not be restored, including keys that differ if the files are converted again.
     pub lost: Vec<String>,
 }
 
@@ -88,12 +88,12 @@ impl RestoredTokenizer {
         {
             match again.get(key) {
                 Some(own) if own == value => {}
-                Some(_) => self.lost.push(format!("part of the value of `{}`", key.shown())),
-                None => self.lost.push(format!("`{}`", key.shown())),
+                Some(_) => self.lost.push(format!("part of the value of `{}`", key.escaped())),
+                None => self.lost.push(format!("`{}`", key.escaped())),
             }
         }
         for (key, _) in again.iter().filter(|(key, _)| tokenizer.attributes.get(key).is_none()) {
-            self.lost.push(format!("the absence of `{}`", key.shown()));
+            self.lost.push(format!("the absence of `{}`", key.escaped()));
         }
         Ok(())
     }
@@ -136,7 +136,7 @@ impl<'a> Tokenizer<'a> {
         let name = text(attributes, "tokenizer.ggml.model")?
             .ok_or_else(|| METADATA.broken("there is no `tokenizer.ggml.model`"))?;
         let kind = TokenizerKind::from_name(name)
-            .ok_or_else(|| no_files(&format!("the model `{}` is not supported", name.shown())))?;
+            .ok_or_else(|| no_files(&format!("the model `{}` is not supported", name.escaped())))?;
         let texts = array(attributes, "tokenizer.ggml.tokens")?
             .ok_or_else(|| METADATA.broken("there is no `tokenizer.ggml.tokens`"))?;
         if texts.len() as u64 > limits.attribute_values {
@@ -216,7 +216,7 @@ impl<'a> Tokenizer<'a> {
         let mut texts = HashSet::default();
         for token in self.tokens.iter().filter(|token| !token.is_hole()) {
             if !texts.insert(token.text) {
-                let message = format!("the token `{}` appears twice", token.text.shown());
+                let message = format!("the token `{}` appears twice", token.text.escaped());
                 return Err(no_files(&message));
             }
         }

@@ -8,7 +8,7 @@ use crate::tokenizer::options::TokenizerKind;
 use crate::tokenizer::rules::METADATA;
 use crate::tokenizer::vocabulary::WORD;
 use holdall_collections::HashSet;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Escape as _, Result};
 use std::borrow::Cow;
 
 /// Returns the files of a SentencePiece model.
@@ -48,7 +48,8 @@ pub(super) fn model_files(
             text = Cow::Borrowed(token.text);
         }
         if text.is_empty() || !texts.insert(text.clone()) {
-            let message = format!("the token `{}` is empty, or appears twice", token.text.shown());
+            let message =
+                format!("the token `{}` is empty, or appears twice", token.text.escaped());
             return Err(no_files(&message));
         }
         let kind = if Some(token.id) == unknown { TokenType::Unknown } else { token.kind };

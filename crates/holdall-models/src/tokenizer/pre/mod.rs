@@ -8,7 +8,7 @@ use super::config::Config;
 use super::rules::PRE_TOKENIZER;
 use super::special::{items, text};
 use super::tokenizer_json::TokenizerJson;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_json::Value;
 use table::{CASED, CLASSES, GROUPS, Group, NAMES};
 
@@ -46,7 +46,7 @@ fn find_group(normalizer: &Value, pre_tokenizer: &Value) -> Result<&'static Grou
     let found = GROUPS.iter().find(|group| group.spellings.iter().any(|own| *own == rules));
     found.ok_or_else(|| {
         let rules = rules.join(" then ");
-        unknown(format!("its rules are not in the table: {}", rules.shown()))
+        unknown(format!("its rules are not in the table: {}", rules.escaped()))
     })
 }
 
@@ -56,7 +56,7 @@ pub(super) fn word_piece_name(json: Option<&TokenizerJson>) -> Result<String> {
     match found {
         None | Some(Some("BertPreTokenizer")) => Ok("jina-v2-en".to_owned()),
         Some(found) => {
-            let found = found.unwrap_or("none").shown();
+            let found = found.unwrap_or("none").escaped();
             Err(unknown(format!("expected BertPreTokenizer for WordPiece, found {found}")))
         }
     }

@@ -266,7 +266,7 @@ class PySafeSlice:
         self._of = of
         self._name = name
         self._opened = tensor
-        #: Where in a private map its elements are, if they are in one.
+        #: The location of the elements in a private map, if they are in one.
         self._place = place
 
     @property

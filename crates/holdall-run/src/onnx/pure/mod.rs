@@ -129,7 +129,7 @@ fn graph_values(
     what: &str,
 ) -> Result<Vec<GraphValue>> {
     let graph_value = |end: End| {
-        let id = ids[end.at];
+        let id = ids[end.index];
         let engine = match model.node_info(id).and_then(|n| n.dtype()) {
             Some(rten::ValueType::Tensor(dtype)) => Some(dtype),
             None => None,

@@ -38,7 +38,7 @@ impl OnnxRuntime {
     /// Loads a library, such as `libonnxruntime.so.1.31.1`. Its code runs with all rights of this process.
     ///
     /// # Errors
-    /// `onnx/library` if the library cannot be loaded, or another one is loaded already.
+    /// Returns `onnx/library` if the library cannot be loaded, or another one is loaded already.
     pub fn load(library: impl AsRef<Path>) -> Result<OnnxRuntime> {
         let given = library.as_ref();
         let path = given
@@ -163,7 +163,7 @@ fn names(outlets: &[Outlet]) -> Vec<String> {
 }
 
 fn graph_values(ends: Vec<End>, outlets: &[Outlet], what: &str) -> Result<Vec<GraphValue>> {
-    let graph_value = |End { name, at, ty }: End| {
+    let graph_value = |End { name, index: at, ty }: End| {
         let outlet = &outlets[at];
         let Some(engine) = outlet.dtype().tensor_type() else {
             let (name, dtype) = (name.escape_debug(), outlet.dtype());

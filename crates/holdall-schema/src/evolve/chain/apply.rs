@@ -1,7 +1,7 @@
 //! Applies converters to JSON values.
 
 use super::{Exact, Step};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::evolve::rules::VALUE;
 use crate::evolve::show;
 use serde_json::Value;
@@ -20,7 +20,7 @@ impl Step {
                 let made = found.map(|(_, new)| new).or(rest.as_ref()).cloned();
                 made.ok_or_else(|| {
                     let value = show::json(&value);
-                    VALUE.broken(format!("`map` has no entry for {}", value.shown()))
+                    VALUE.broken(format!("`map` has no entry for {}", value.escaped()))
                 })
             }
             Step::Const(made) => Ok(made.clone()),
@@ -49,7 +49,7 @@ impl Step {
             Step::Member(names) => names.iter().try_fold(value, |value, name| match value {
                 Value::Object(mut members) => members
                     .remove(name)
-                    .ok_or_else(|| VALUE.broken(format!("unknown member `{}`", name.shown()))),
+                    .ok_or_else(|| VALUE.broken(format!("unknown member `{}`", name.escaped()))),
                 other => Err(not(&other, "a struct")),
             }),
             Step::Reshape => Err(VALUE.broken("`reshape` only applies to tensors of a model")),
@@ -72,7 +72,7 @@ impl Step {
 fn parsed(text: &str) -> Result<Value> {
     let trimmed = text.trim();
     let wrong =
-        || VALUE.broken(format!("`{}` is not a number", show::cut(&text.shown().to_string())));
+        || VALUE.broken(format!("`{}` is not a number", show::cut(&text.escaped().to_string())));
     match trimmed.to_ascii_lowercase().as_str() {
         "nan" => return Exact::Float(f64::NAN).value(),
         "inf" | "+inf" | "infinity" => return Exact::Float(f64::INFINITY).value(),
@@ -108,5 +108,5 @@ fn text(value: &Value) -> String {
 
 #[cold]
 fn not(value: &Value, what: &str) -> Error {
-    VALUE.broken(format!("{} is not {what}", show::json(value).shown()))
+    VALUE.broken(format!("{} is not {what}", show::json(value).escaped()))
 }

@@ -49,9 +49,9 @@ enum Step {
 /// How to treat a number that is out of range for its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Beyond {
-    /// It is an error.
+    /// Returns an error.
     Refused,
-    /// It becomes the largest or the lowest number of the kind.
+    /// Replaces the number by the largest or the lowest one of the kind.
     Saturate,
 }
 
@@ -99,7 +99,7 @@ impl Chain {
     }
 
     /// Returns `true` if the chain converts numbers or booleans of the kind `from` to the kind `to`.
-    pub fn takes(&self, from: Scalar, to: Scalar) -> bool {
+    pub fn can_convert(&self, from: Scalar, to: Scalar) -> bool {
         let is_number =
             |scalar| !matches!(scalar, Scalar::Complex64 | Scalar::Complex128 | Scalar::Timestamp);
         is_number(from) && is_number(to) && self.steps.iter().all(Step::takes_numbers)

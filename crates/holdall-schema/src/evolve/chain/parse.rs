@@ -1,16 +1,16 @@
 //! `NAME(ARGUMENT, OLD=NEW)|NAME`.
 
 use super::{Argument, Beyond, Chain, Exact, Step};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Escape as _, Result};
 use crate::evolve::rules::CONVERTER;
 use serde_json::Value;
 
 /// Length of the longest chain in bytes; a chain comes from a command line, not from a file.
-const MOST: usize = 1 << 16;
+const MAX_CHAIN_LEN: usize = 1 << 16;
 
 pub(super) fn chain(text: &str) -> Result<Chain> {
-    if text.len() > MOST {
-        return Err(CONVERTER.broken(format!("the converter has more than {MOST} bytes")));
+    if text.len() > MAX_CHAIN_LEN {
+        return Err(CONVERTER.broken(format!("the converter has more than {MAX_CHAIN_LEN} bytes")));
     }
     let mut scan = Scan { whole: text, rest: text };
     let mut steps = Vec::new();
@@ -91,7 +91,7 @@ impl Scan<'_> {
             ("join", _) => return Err(takes("a separator, and optionally members")),
             ("member", [a]) => Step::Member(a.text.split('.').map(str::to_owned).collect()),
             ("member", _) => return Err(takes("the name of a member")),
-            _ => return Err(CONVERTER.broken(format!("unknown converter `{}`", name.shown()))),
+            _ => return Err(CONVERTER.broken(format!("unknown converter `{}`", name.escaped()))),
         })
     }
 
@@ -135,7 +135,7 @@ impl Scan<'_> {
 
     #[cold]
     fn wrong(&self, what: &str) -> Error {
-        CONVERTER.broken(format!("`{}` {what}", self.whole.shown()))
+        CONVERTER.broken(format!("`{}` {what}", self.whole.escaped()))
     }
 }
 

@@ -10,7 +10,7 @@ use holdall_core::wire::cursor::Cursor;
 use holdall_core::wire::pickle::line;
 use holdall_core::wire::pickle::opcode::Argument;
 use holdall_core::wire::pickle::opcode::argument;
-use holdall_core::wire::pickle::{BROKEN, MOST_NAME, MOST_NAMED, TOO_MANY, too_many_names};
+use holdall_core::wire::pickle::{BROKEN, MAX_NAME, MAX_NAMED, TOO_MANY, too_many_names};
 
 impl<'a> Machine<'a> {
     /// Sets the state of an object.
@@ -88,10 +88,10 @@ impl<'a> Machine<'a> {
             Argument::Bytes(bytes) if matches!(opcode, b'U' | b'T') && !bytes.is_ascii() => {
                 return None;
             }
-            Argument::Bytes(bytes) if bytes.len() <= MOST_NAME => {
+            Argument::Bytes(bytes) if bytes.len() <= MAX_NAME => {
                 std::str::from_utf8(bytes).ok()?.to_owned()
             }
-            Argument::Line(line) if line.len() <= MOST_NAME.saturating_mul(10) => match opcode {
+            Argument::Line(line) if line.len() <= MAX_NAME.saturating_mul(10) => match opcode {
                 b'V' => Some(line::unicode(line)).filter(|(_, sound)| *sound)?.0,
                 _ => {
                     let bytes = Some(line::string(line).0).filter(|bytes| bytes.is_ascii())?;
@@ -100,7 +100,7 @@ impl<'a> Machine<'a> {
             },
             _ => return None,
         };
-        Some(text).filter(|text| text.len() <= MOST_NAME)
+        Some(text).filter(|text| text.len() <= MAX_NAME)
     }
 
     pub(super) fn stack_global(&mut self) -> Step {
@@ -126,7 +126,7 @@ impl<'a> Machine<'a> {
         else {
             return Err(self.raises("a name is not UTF-8"));
         };
-        let short = |text: &str| text.chars().take(MOST_NAME).collect();
+        let short = |text: &str| text.chars().take(MAX_NAME).collect();
         self.import(short(module), short(name), certainty)
     }
 
@@ -154,7 +154,7 @@ impl<'a> Machine<'a> {
         }
         let id = match self.known.get(&(module.clone(), name.clone())) {
             Some(id) => *id,
-            None if self.out.imports.len() >= MOST_NAMED => {
+            None if self.out.imports.len() >= MAX_NAMED => {
                 return Err(End::Unfollowed(self.here(too_many_names())));
             }
             None => {

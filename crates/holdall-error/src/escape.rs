@@ -16,18 +16,18 @@ const ITEMS: usize = 16;
 /// followed by its length: `aaa… (1048576 characters)`.
 ///
 /// All names and values from files must be formatted this way.
-pub trait Shown {
+pub trait Escape {
     /// Returns a value whose `Display` writes the escaped and cut text.
-    fn shown(&self) -> EscapedText<'_>;
+    fn escaped(&self) -> EscapedText<'_>;
 }
 
-impl Shown for str {
-    fn shown(&self) -> EscapedText<'_> {
+impl Escape for str {
+    fn escaped(&self) -> EscapedText<'_> {
         EscapedText(self)
     }
 }
 
-/// The return value of [`Shown::shown`].
+/// The return value of [`Escape::escaped`].
 #[derive(Debug, Clone, Copy)]
 pub struct EscapedText<'a>(&'a str);
 
@@ -106,18 +106,18 @@ mod tests {
     #[test]
     fn names_are_escaped_and_cut() {
         for whole in ["", "w", "a\u{301}", &"x".repeat(200)] {
-            assert_eq!(whole.shown().to_string(), whole);
+            assert_eq!(whole.escaped().to_string(), whole);
         }
-        assert_eq!("a\nb\u{1b}".shown().to_string(), "a\\nb\\u{1b}");
-        assert_eq!("W/\"it's\"\n\"".shown().to_string(), "W/\"it's\"\\n\"");
+        assert_eq!("a\nb\u{1b}".escaped().to_string(), "a\\nb\\u{1b}");
+        assert_eq!("W/\"it's\"\n\"".escaped().to_string(), "W/\"it's\"\\n\"");
         assert_eq!(
-            "\"".repeat(201).shown().to_string(),
+            "\"".repeat(201).escaped().to_string(),
             format!("{}… (201 characters)", "\"".repeat(200))
         );
         let long = "x".repeat(201);
-        assert_eq!(long.shown().to_string(), format!("{}… (201 characters)", &long[1..]));
+        assert_eq!(long.escaped().to_string(), format!("{}… (201 characters)", &long[1..]));
         // An escape is shown in full or not at all.
-        let escaped = "\u{1b}".repeat(1000).shown().to_string();
+        let escaped = "\u{1b}".repeat(1000).escaped().to_string();
         assert_eq!(escaped, format!("{}… (1000 characters)", "\\u{1b}".repeat(33)));
     }
 
