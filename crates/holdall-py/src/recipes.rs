@@ -99,7 +99,7 @@ pub(crate) fn model_convert<'py>(
             }
         }
     })?;
-    plain::shown(py, &report)
+    plain::to_python(py, &report)
 }
 
 /// Writes the model of a GGUF file as a folder.
@@ -125,7 +125,7 @@ pub(crate) fn model_restore<'py>(
         }
         recipe::restore_model(&file, folder, &options)
     })?;
-    plain::shown(py, &report)
+    plain::to_python(py, &report)
 }
 
 /// Compares a converted model with the folder that it was made from.
@@ -145,5 +145,5 @@ pub(crate) fn model_diff<'py>(
     let diff = run_with(py, u64::MAX, threads, progress, |work| {
         recipe::diff_model(&folder, &file, &converted, &by.with_work(work))
     })?;
-    plain::shown(py, &diff)
+    plain::to_python(py, &diff)
 }

@@ -28,7 +28,7 @@ pub fn find_by_gguf(architecture: &str, limits: &Limits) -> Result<Vec<Recipe>> 
         }
     }
     if out.is_empty() {
-        let architecture = architecture.shown();
+        let architecture = architecture.escaped();
         let message =
             format!("no recipe writes files whose `general.architecture` is `{architecture}`");
         return Err(UNKNOWN.broken(message));
