@@ -413,6 +413,13 @@ fn call(function: Function, arguments: &[Value]) -> Result<Value> {
                 other => other.to_json(),
             }));
         }
+        Function::List => {
+            return Ok(Value::Array(match first {
+                Value::Null => Vec::new(),
+                Value::Array(items) => items.clone(),
+                one => vec![one.clone()],
+            }));
+        }
         Function::Sum => {
             let Value::Array(items) = first else { return Err(wrong(name, first)) };
             let zero = Value::Integer(0);
@@ -526,6 +533,7 @@ mod tests {
             ("theta", "10000.0"),
             ("each(i, 3, i * i)", "[0,1,4]"),
             ("sum(sizes)", "6"),
+            ("list(4) + list(sizes) + list(missing)", "[4,1,2,3]"),
             ("len(sizes) + len('abc')", "6"),
             ("contains(sizes, 2) && contains('yarn', 'ar') && contains(rope, 'factor')", "true"),
             ("min(2, 3) + max(2, 3)", "5"),
