@@ -155,7 +155,8 @@ impl Recipe {
         given.push(("file_type".to_owned(), Value::Integer(outtype.file_type())));
         let names = tensors.iter().enumerate().map(|(at, tensor)| (tensor.name.as_str(), at));
         let named = NamedTensors { names: names.collect(), source: &*input.source };
-        let scope = Scope::new(input.config, &self.definitions, &given, &named);
+        let scope = Scope::new(input.config, &self.definitions, &given, &named)
+            .with_defaults(&self.defaults);
 
         let (groups, left_out) = self.groups(&scope, &*input.source)?;
         let mut outputs = self.made(&scope, outtype)?;
@@ -176,7 +177,8 @@ impl Recipe {
         }
         drop(scope);
         given.push(("size_label".to_owned(), Value::Text(metadata::size_label(&outputs))));
-        let scope = Scope::new(input.config, &self.definitions, &given, &named);
+        let scope = Scope::new(input.config, &self.definitions, &given, &named)
+            .with_defaults(&self.defaults);
         let metadata = metadata::values(&self.metadata, &scope)?;
         let source = input.source.clone();
         Ok(Plan { outputs, metadata, left_out, warnings, outtype, source })

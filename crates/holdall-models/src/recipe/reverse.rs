@@ -39,7 +39,8 @@ impl Recipe {
                 (name.clone(), file.map_or(Value::Null, |(_, value)| value.clone()))
             })
             .collect();
-        let scope = Scope::new(input.config, &self.definitions, &given, &NoTensors);
+        let scope = Scope::new(input.config, &self.definitions, &given, &NoTensors)
+            .with_defaults(&self.defaults);
         let (groups, left_out) = self.written(&scope, tensors)?;
         let outtype = match input.outtype {
             OutType::Auto => usual(tensors),
