@@ -18,7 +18,7 @@ fn cases() -> Vec<String> {
     let entries = fs::read_dir(corpus("")).unwrap();
     let mut all: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     all.sort();
-    assert!(all.len() >= 18, "{all:?}");
+    assert!(all.len() >= 64, "{all:?}");
     all
 }
 
@@ -74,8 +74,9 @@ fn tensors_are_those_of_llama_cpp() {
                 let context = format!("{case} {outtype} {name}");
                 assert_eq!(type_name(&tensor), expected[0].as_str().unwrap(), "{context}");
                 assert_eq!(serde_json::json!(shape), expected[1], "{context}");
-                // PyTorch's exponential is up to one context off.
-                if case != "mamba" || !name.ends_with("ssm_a") {
+                // PyTorch's exponential is up to one place off.
+                let is_state_space = ["mamba", "mamba2", "falconmamba", "jamba"].contains(&&*case);
+                if !is_state_space || !name.ends_with("ssm_a") {
                     assert_eq!(hash(&data(&tensor)), expected[2].as_str().unwrap(), "{context}");
                 }
             }
@@ -420,8 +421,9 @@ fn configurations_are_bounded() {
 fn the_way_back_leads_to_the_same_tensors() {
     let dir = tempfile::tempdir().unwrap();
     for case in cases() {
-        // The rows of positions that RoBERTa does not use are gone; a quantized weight stays dense.
-        if ["roberta", "qwen3-fp8"].contains(&&*case) {
+        // The rows of positions that RoBERTa does not use are gone; a quantized weight stays dense; BERT comes back without
+        // a prefix of its names.
+        if ["roberta", "qwen3-fp8", "bert-cls"].contains(&&*case) {
             continue;
         }
         let folder = corpus(&case);
@@ -432,6 +434,11 @@ fn the_way_back_leads_to_the_same_tensors() {
         let report = converted(&folder, &gguf, &options().with_outtype(outtype)).unwrap();
         let text = recipe::builtin().iter().find(|(name, _)| *name == report.recipe).unwrap().1;
         let recipe = own(text);
+        let is_left_out = |tensor: &Tensor| {
+            let start = format!("tensor `{}`: ", tensor.name());
+            report.convert.left_behind.iter().any(|what| what.starts_with(&start))
+        };
+        let kept: Vec<Tensor> = source.tensors().filter(|tensor| !is_left_out(tensor)).collect();
         for config in [None, Some(fs::read_to_string(folder.join("config.json")).unwrap())] {
             let mut options = recipe::ModelRestore::new(WriteOptions::new(), recipe.clone());
             let back = dir.path().join(format!("{case}-{}", config.is_some()));
@@ -441,8 +448,8 @@ fn the_way_back_leads_to_the_same_tensors() {
             let file = holdall::open(&gguf).unwrap();
             recipe::restore_model(&file, &back, &options).unwrap_or_else(|e| panic!("{case}: {e}"));
             let restored = holdall::open(&back).unwrap();
-            assert_eq!(restored.len(), source.len(), "{case}");
-            for tensor in source.tensors() {
+            assert_eq!(restored.len(), kept.len(), "{case}");
+            for tensor in &kept {
                 let other = restored.tensor(tensor.name()).unwrap();
                 let context = format!("{case} {}", tensor.name());
                 assert_eq!(other.shape(), tensor.shape(), "{context}");
