@@ -73,8 +73,8 @@ pub(super) enum Extra {
 }
 
 use Extra::{
-    Configured, EndOfTurn, First, Id, Last, LastOfDense, LastOfJson, LastOfModel, LastOfSize, Multiple,
-    PrefixSpace, Role, TypesFirst, TypesLast,
+    Configured, EndOfTurn, First, Id, Last, LastOfDense, LastOfJson, LastOfModel, LastOfSize,
+    Multiple, PrefixSpace, Role, TypesFirst, TypesLast,
 };
 
 const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
