@@ -482,3 +482,9 @@ family(
     extra=dict(n_ctx=128),
 )
 family("arcee", "arcee", STANDARD)
+family(
+    "t5encoder",
+    "t5",
+    dict(d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, vocab_size=64),
+    model="T5EncoderModel",
+)
