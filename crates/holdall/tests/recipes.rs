@@ -127,6 +127,25 @@ fn configurations_of_transformers_4_mean_the_same() {
 }
 
 #[test]
+fn keys_that_a_configuration_lacks_have_defaults() {
+    let dir = with_config("granite", |config| {
+        for key in ["rms_norm_eps", "rope_parameters"] {
+            assert!(config.as_object_mut().unwrap().remove(key).is_some(), "{key}");
+        }
+    });
+    let (a, b) = (dir.path().join("a.gguf"), dir.path().join("b.gguf"));
+    let options = options().with_name("granite");
+    converted(dir.path(), &a, &options).unwrap();
+    converted(&corpus("granite"), &b, &options).unwrap();
+    assert_eq!(fs::read(&a).unwrap(), fs::read(&b).unwrap());
+    // Null is a value, which no default replaces.
+    let null = with_config("granite", |config| config["rms_norm_eps"] = Json::Null);
+    converted(null.path(), &a, &options).unwrap();
+    let file = holdall::open(&a).unwrap();
+    assert!(file.attributes().get("granite.attention.layer_norm_rms_epsilon").is_none());
+}
+
+#[test]
 fn the_type_follows_from_the_first_matrix() {
     for (case, expected) in [("gpt2", OutType::F16), ("qwen2", OutType::Bf16)] {
         let folder = corpus(case);

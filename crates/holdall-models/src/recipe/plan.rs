@@ -153,8 +153,7 @@ impl Recipe {
         given.push(("tokens".to_owned(), tokens));
         given.push(("model_name".to_owned(), Value::Text(input.name.to_owned())));
         given.push(("file_type".to_owned(), Value::Integer(outtype.file_type())));
-        let names = tensors.iter().enumerate().map(|(at, tensor)| (tensor.name.as_str(), at));
-        let named = NamedTensors { names: names.collect(), source: &*input.source };
+        let named = NamedTensors::new(&*input.source);
         let scope = Scope::new(input.config, &self.definitions, &given, &named)
             .with_defaults(&self.defaults);
 
@@ -397,9 +396,17 @@ impl Recipe {
 }
 
 /// The tensors of a source by their names.
-struct NamedTensors<'a> {
+pub(super) struct NamedTensors<'a> {
     names: HashMap<&'a str, usize>,
     source: &'a dyn TensorSource,
+}
+
+impl<'a> NamedTensors<'a> {
+    pub(super) fn new(source: &'a dyn TensorSource) -> NamedTensors<'a> {
+        let names = source.tensors().iter().enumerate();
+        let names = names.map(|(at, tensor)| (tensor.name.as_str(), at)).collect();
+        NamedTensors { names, source }
+    }
 }
 
 impl Tensors for NamedTensors<'_> {
