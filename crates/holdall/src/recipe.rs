@@ -27,7 +27,7 @@ use holdall_io::items::{self, ComponentSource, ComputedPieces, CopyMode, Item, S
 use holdall_io::sink::{FileSink, Sink, StreamSink};
 use holdall_io::{File, Work, WriteOptions, Writer, ledger};
 use holdall_models::recipe::{Form, Input, Plan};
-use holdall_models::tokenizer::{TokenizerMetadata, TokenizerOptions};
+use holdall_models::tokenizer::{GGUF_TYPES, TokenizerMetadata, TokenizerOptions};
 use source::FileTensors;
 use std::io::Write;
 use std::path::Path;
@@ -252,6 +252,8 @@ fn prepare(folder: &Path, file: &File, path: &Path, options: &ModelConvert) -> R
     expected.drop_attributes();
     // The name of the library that wrote the tensors.
     expected.change_attribute("format");
+    // It is read back only for values whose type is not the usual one.
+    expected.change_attribute(GGUF_TYPES);
     for tensor in file.tensors() {
         expected.tensor(tensor.name()).left_out = true;
     }

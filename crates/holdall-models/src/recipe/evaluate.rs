@@ -21,6 +21,8 @@ pub(super) struct Scope<'a> {
     configs: Vec<&'a Value>,
     /// The names that the recipe defines.
     definitions: &'a [(String, Expression)],
+    /// The values of keys that no configuration has.
+    defaults: &'a [(String, Expression)],
     /// Further files of the model's folder, and what the caller knows.
     given: &'a [(String, Value)],
     tensors: &'a dyn Tensors,
@@ -83,12 +85,19 @@ impl<'a> Scope<'a> {
         Scope {
             configs,
             definitions,
+            defaults: &[],
             given,
             tensors,
             known: RefCell::default(),
             open: RefCell::default(),
             operations: Cell::new(0),
         }
+    }
+
+    /// Gives values to keys that no configuration has.
+    pub(super) fn with_defaults(mut self, defaults: &'a [(String, Expression)]) -> Scope<'a> {
+        self.defaults = defaults;
+        self
     }
 
     /// Evaluates an expression.
@@ -227,8 +236,27 @@ impl<'a> Scope<'a> {
         if name == "config" {
             return Ok(self.configs.last().map_or(Value::Null, |value| (*value).clone()));
         }
-        let mut all = self.configs.iter().filter_map(|config| member(config, name));
-        Ok(all.find(|value| !matches!(value, Value::Null)).cloned().unwrap_or(Value::Null))
+        let all: Vec<&Value> = self.configs.iter().filter_map(|c| member(c, name)).collect();
+        if let Some(value) = all.iter().find(|value| !matches!(value, Value::Null)) {
+            return Ok((*value).clone());
+        }
+        let default = self.defaults.iter().rev().find(|(own, _)| own == name);
+        match default {
+            Some((_, expression)) if all.is_empty() => self.default_of(name, expression),
+            _ => Ok(Value::Null),
+        }
+    }
+
+    /// Evaluates the default of a key, in which names of defaults that are being evaluated are null.
+    fn default_of(&self, name: &str, of: &Expression) -> Result<Value> {
+        let marked = format!("{name} by default");
+        if self.open.borrow().contains(&marked) || self.open.borrow().len() >= MAX_NAMES {
+            return Ok(Value::Null);
+        }
+        self.open.borrow_mut().push(marked);
+        let value = self.value(of, &Locals::default());
+        self.open.borrow_mut().pop();
+        value.map_err(|e| e.within(format!("the default of `{}`", name.shown())))
     }
 
     fn binary(
@@ -413,6 +441,13 @@ fn call(function: Function, arguments: &[Value]) -> Result<Value> {
                 other => other.to_json(),
             }));
         }
+        Function::List => {
+            return Ok(Value::Array(match first {
+                Value::Null => Vec::new(),
+                Value::Array(items) => items.clone(),
+                one => vec![one.clone()],
+            }));
+        }
         Function::Sum => {
             let Value::Array(items) = first else { return Err(wrong(name, first)) };
             let zero = Value::Integer(0);
@@ -496,7 +531,12 @@ mod tests {
             ("theta".to_owned(), parse("float(theta ?? 1)").expect("an expression")),
             ("head".to_owned(), parse("width // heads").expect("an expression")),
         ];
-        let scope = Scope::new(&config, &definitions, &[], &NoTensors);
+        let defaults = [
+            ("window".to_owned(), parse("heads * 2").expect("an expression")),
+            ("heads".to_owned(), parse("1").expect("an expression")),
+            ("none".to_owned(), parse("1").expect("an expression")),
+        ];
+        let scope = Scope::new(&config, &definitions, &[], &NoTensors).with_defaults(&defaults);
         scope.value(&parse(text)?, &Locals::default()).map(|value| value.to_json())
     }
 
@@ -524,8 +564,12 @@ mod tests {
             ("config.heads", "4"),
             ("head", "4"),
             ("theta", "10000.0"),
+            // A key that the configuration lacks; null is a value.
+            ("window", "16"),
+            ("none", "null"),
             ("each(i, 3, i * i)", "[0,1,4]"),
             ("sum(sizes)", "6"),
+            ("list(4) + list(sizes) + list(missing)", "[4,1,2,3]"),
             ("len(sizes) + len('abc')", "6"),
             ("contains(sizes, 2) && contains('yarn', 'ar') && contains(rope, 'factor')", "true"),
             ("min(2, 3) + max(2, 3)", "5"),

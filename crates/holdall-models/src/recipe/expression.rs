@@ -102,6 +102,7 @@ words! {
         Sin = "sin" 1,
         Sqrt = "sqrt" 1,
         Sum = "sum" 1,
+        List = "list" 1,
         Tensor = "tensor" 1,
         Text = "text" 1,
         Contains = "contains" 2,

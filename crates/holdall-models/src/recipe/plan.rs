@@ -163,9 +163,9 @@ impl Recipe {
         given.push(("tokens".to_owned(), tokens));
         given.push(("model_name".to_owned(), Value::Text(input.name.to_owned())));
         given.push(("file_type".to_owned(), Value::Integer(outtype.file_type())));
-        let names = tensors.iter().enumerate().map(|(at, tensor)| (tensor.name.as_str(), at));
-        let named = NamedTensors { names: names.collect(), source: &*input.source };
-        let scope = Scope::new(input.config, &self.definitions, &given, &named);
+        let named = NamedTensors::new(&*input.source);
+        let scope = Scope::new(input.config, &self.definitions, &given, &named)
+            .with_defaults(&self.defaults);
 
         let (groups, left_out) = self.groups(&scope, &*input.source)?;
         let mut outputs = self.made(&scope, outtype)?;
@@ -186,7 +186,8 @@ impl Recipe {
         }
         drop(scope);
         given.push(("size_label".to_owned(), Value::Text(metadata::size_label(&outputs))));
-        let scope = Scope::new(input.config, &self.definitions, &given, &named);
+        let scope = Scope::new(input.config, &self.definitions, &given, &named)
+            .with_defaults(&self.defaults);
         let metadata = metadata::values(&self.metadata, &scope)?;
         if let OutType::Mix(mix) = outtype {
             mix.apply(&mut outputs, &metadata);
@@ -408,9 +409,17 @@ impl Recipe {
 }
 
 /// The tensors of a source by their names.
-struct NamedTensors<'a> {
+pub(super) struct NamedTensors<'a> {
     names: HashMap<&'a str, usize>,
     source: &'a dyn TensorSource,
+}
+
+impl<'a> NamedTensors<'a> {
+    pub(super) fn new(source: &'a dyn TensorSource) -> NamedTensors<'a> {
+        let names = source.tensors().iter().enumerate();
+        let names = names.map(|(at, tensor)| (tensor.name.as_str(), at)).collect();
+        NamedTensors { names, source }
+    }
 }
 
 impl Tensors for NamedTensors<'_> {

@@ -24,6 +24,8 @@ pub struct Recipe {
     /// Names in expressions, and the JSON files of the model's folder that they stand for.
     pub(super) files: Vec<(String, String)>,
     pub(super) definitions: Vec<(String, Expression)>,
+    /// The values of keys that a configuration lacks.
+    pub(super) defaults: Vec<(String, Expression)>,
     pub(super) rules: Vec<Rule>,
     pub(super) metadata: Vec<Entered>,
     /// Keys of a configuration, and their values from the metadata that the recipe writes.
@@ -111,6 +113,7 @@ impl Recipe {
             when: table.take_expression("when")?,
             files: Vec::new(),
             definitions: Vec::new(),
+            defaults: Vec::new(),
             rules: Vec::new(),
             metadata: Vec::new(),
             config: Vec::new(),
@@ -121,6 +124,7 @@ impl Recipe {
         if let Some(parent) = &parent {
             recipe.files.clone_from(&parent.files);
             recipe.definitions.clone_from(&parent.definitions);
+            recipe.defaults.clone_from(&parent.defaults);
             recipe.f32.clone_from(&parent.f32);
             recipe.warnings.clone_from(&parent.warnings);
             recipe.steps.clone_from(&parent.steps);
@@ -136,7 +140,8 @@ impl Recipe {
             }
             recipe.files.push((e.key().to_owned(), path.to_owned()));
         }
-        recipe.definitions.extend(definitions_of(&mut table)?);
+        recipe.definitions.extend(definitions_of("let", &mut table)?);
+        recipe.defaults.extend(definitions_of("defaults", &mut table)?);
         for e in table.take_entries("steps")? {
             let name = e.key().to_owned();
             recipe.steps.push((name, step::read(e.tables()?)?));
@@ -260,7 +265,8 @@ impl Recipe {
             }
         };
         let is_met = |when: &Expression| {
-            let scope = Scope::new(config, &self.definitions, &[], &NoTensors);
+            let scope = Scope::new(config, &self.definitions, &[], &NoTensors)
+                .with_defaults(&self.defaults);
             scope.is_true(when, &Locals::default()).unwrap_or(false)
         };
         is_named && self.when.as_ref().is_none_or(is_met)
@@ -288,10 +294,10 @@ fn metadata(e: Entry<'_>) -> Result<Entered> {
     Ok(Entered { key, value, kind, required })
 }
 
-/// Reads the names that a table defines.
-fn definitions_of(table: &mut Table<'_>) -> Result<Vec<(String, Expression)>> {
+/// Reads the names that a table of this name defines.
+fn definitions_of(name: &str, table: &mut Table<'_>) -> Result<Vec<(String, Expression)>> {
     let mut out = Vec::new();
-    for e in table.take_entries("let")? {
+    for e in table.take_entries(name)? {
         checked_name(&e)?;
         out.push((e.key().to_owned(), e.expression()?));
     }
@@ -329,7 +335,7 @@ fn rule(mut table: Table<'_>) -> Result<Rule> {
     let mut to = patterns(to, &table)?;
     to.iter_mut().for_each(|pattern| pattern.constrain(&from));
     let when = table.take_expression("when")?;
-    let definitions = definitions_of(&mut table)?;
+    let definitions = definitions_of("let", &mut table)?;
     let count = table.take_expression("count")?;
     let gather = table.take_text("gather")?.map(|name| (name, count));
     let also = table.take_flag("also")?;
@@ -347,7 +353,7 @@ fn rule(mut table: Table<'_>) -> Result<Rule> {
         }
         (None, Some(mut make)) if from.is_empty() && to.len() == 1 => {
             let shape = make.require("shape")?.expressions()?;
-            let definitions = definitions_of(&mut make)?;
+            let definitions = definitions_of("let", &mut make)?;
             let value = make.require("value")?.expression()?;
             make.finish()?;
             Action::Make { shape, definitions, value }

@@ -1,10 +1,12 @@
 //! Plans of the way back: from the tensors that a recipe writes to those that it reads.
 
-use super::evaluate::{Locals, NoTensors, Scope};
+use super::evaluate::{Locals, Scope};
 use super::node::Computed;
 use super::outtype::Form;
 use super::pattern::Captures;
-use super::plan::{Input, LeftOut, Output, Plan, SourceTensor, check_names, locals, read};
+use super::plan::{
+    Input, LeftOut, NamedTensors, Output, Plan, SourceTensor, check_names, locals, read,
+};
 use super::read::{Action, Recipe, Rule};
 use super::trace::{Traced, item};
 use super::{INCOMPLETE, LEFT_OVER, NO_INVERSE, OutType};
@@ -39,7 +41,9 @@ impl Recipe {
                 (name.clone(), file.map_or(Value::Null, |(_, value)| value.clone()))
             })
             .collect();
-        let scope = Scope::new(input.config, &self.definitions, &given, &NoTensors);
+        let named = NamedTensors::new(&*input.source);
+        let scope = Scope::new(input.config, &self.definitions, &given, &named)
+            .with_defaults(&self.defaults);
         let (groups, left_out) = self.written(&scope, tensors)?;
         let outtype = match input.outtype {
             OutType::Auto => usual(tensors),

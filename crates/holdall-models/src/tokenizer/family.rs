@@ -52,6 +52,8 @@ pub(super) enum Extra {
     LastOfJson(&'static str, bool),
     /// The id of a role, set last.
     Id(&'static str, u64),
+    /// The id of a role, set last: the value of a key of `config.json`, if it has it.
+    Configured(&'static str, &'static str),
     /// The role of an added token, if the role has none yet.
     Role(&'static str, &'static str),
     /// The number of tokens is a multiple of this number, or of the one in the configuration.
@@ -71,8 +73,8 @@ pub(super) enum Extra {
 }
 
 use Extra::{
-    EndOfTurn, First, Id, Last, LastOfDense, LastOfJson, LastOfModel, LastOfSize, Multiple,
-    PrefixSpace, Role, TypesFirst, TypesLast,
+    Configured, EndOfTurn, First, Id, Last, LastOfDense, LastOfJson, LastOfModel, LastOfSize,
+    Multiple, PrefixSpace, Role, TypesFirst, TypesLast,
 };
 
 const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
@@ -218,7 +220,6 @@ static FAMILIES: &[Family] = &[
             "BailingMoeV2ForCausalLM",
             "JAISLMHeadModel",
             "Jais2ForCausalLM",
-            "HunYuanDenseV1ForCausalLM",
             "YoutuForCausalLM",
             "ChameleonForCausalLM",
             "ChameleonForConditionalGeneration",
@@ -235,6 +236,11 @@ static FAMILIES: &[Family] = &[
         ],
         vocabulary: Vocabularies::ByteLevel,
         extras: &[],
+    },
+    Family {
+        architectures: &["HunYuanDenseV1ForCausalLM"],
+        vocabulary: Vocabularies::ByteLevel,
+        extras: &[Configured("eos", "eod_token_id")],
     },
     Family {
         architectures: &["MambaForCausalLM", "MambaLMHeadModel", "FalconMambaForCausalLM"],

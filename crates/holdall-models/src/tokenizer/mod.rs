@@ -178,6 +178,11 @@ impl Work<'_> {
                         self.out.number(key, id);
                     }
                 }
+                Extra::Configured(role, from) => {
+                    if let (Some(key), Some(id)) = (id_key(role), self.config.number(from)?) {
+                        self.out.number(key, id);
+                    }
+                }
                 Extra::EndOfTurn { vocab_size, id }
                     if vocab_size.is_none() || vocab_size == size =>
                 {
