@@ -451,7 +451,7 @@ fn attributes_of_unknown_kinds_are_passed_over() {
     let elsewhere = message(12, 2, &[3, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
     for (message, why) in [
         (unknown_class, "the attribute `a`: elements are of an unknown datatype class"),
-        (unknown_version, "the attribute `a`: a datatype of version 7"),
+        (unknown_version, "the attribute `a`: unsupported datatype version 7"),
         (inside, "the attribute `a`: elements are of an unknown datatype class"),
         (elsewhere, "the attribute `?`: a message is in the table of shared messages"),
     ] {

@@ -493,3 +493,23 @@ fn the_way_back_leads_to_the_same_tensors() {
     assert_eq!(e.code(), "recipe/no-inverse");
     assert!(!dir.path().join("roberta").exists());
 }
+
+/// The parameters of Apertus' activation are tensors in the folder and metadata in the file.
+#[test]
+fn metadata_that_a_folder_lacks_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let gguf = dir.path().join("apertus.gguf");
+    converted(&corpus("apertus"), &gguf, &options()).unwrap();
+    let text = recipe::builtin().iter().find(|(name, _)| *name == "apertus").unwrap().1;
+    let options = recipe::ModelRestore::new(WriteOptions::new(), own(text));
+    let file = holdall::open(&gguf).unwrap();
+    let report = recipe::restore_model(&file, dir.path().join("back"), &options).unwrap();
+    let named = &report.convert.left_behind;
+    for key in ["xielu.alpha_n", "xielu.alpha_p", "xielu.beta", "xielu.eps"] {
+        assert!(named.iter().any(|line| line.contains(key)), "{key}: {named:?}");
+    }
+    assert!(
+        !named.iter().any(|line| line.contains("general.") || line.contains("rope")),
+        "{named:?}"
+    );
+}

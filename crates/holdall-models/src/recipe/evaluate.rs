@@ -256,7 +256,7 @@ impl<'a> Scope<'a> {
         self.open.borrow_mut().push(marked);
         let value = self.value(of, &Locals::default());
         self.open.borrow_mut().pop();
-        value.map_err(|e| e.within(format!("the default of `{}`", name.shown())))
+        value.map_err(|e| e.within(format!("the default of `{}`", name.escaped())))
     }
 
     fn binary(

@@ -5,6 +5,7 @@ use super::{ModelConvertReport, OutType, Recipe, items_of};
 use crate::convert::ConvertReport;
 use crate::error::io;
 use holdall_core::encode::EncodeOptions;
+use holdall_core::error::Escape as _;
 use holdall_core::ledger::Expected;
 use holdall_core::limits::Limits;
 use holdall_core::{Attributes, Result, TensorSpec, Value, Warning};
@@ -165,6 +166,7 @@ fn prepare(file: &File, options: &ModelRestore) -> Result<Prepared> {
     left_behind.extend(
         plan.left_out.iter().map(|left| format!("tensor `{}`: {}", left.name, left.reason)),
     );
+    left_behind.extend(foreign_keys(file, recipe));
     let mut expected = Expected::new();
     expected.replace_attributes();
     for tensor in file.tensors() {
@@ -179,6 +181,29 @@ fn prepare(file: &File, options: &ModelRestore) -> Result<Prepared> {
     report.convert.warnings.extend(warnings);
     report.convert.left_behind = left_behind;
     Ok(Prepared { plan, report, texts, expected })
+}
+
+/// Keys of the metadata that a conversion makes.
+const MADE_KEYS: [&str; 6] = [
+    "general.architecture",
+    "general.type",
+    "general.name",
+    "general.size_label",
+    "general.file_type",
+    "general.quantization_version",
+];
+
+/// Returns the keys of the metadata that no file of the folder has: all but those that a conversion makes, the model's
+/// own, which are in `config.json`, and the tokenizer's.
+fn foreign_keys(file: &File, recipe: &Recipe) -> Vec<String> {
+    let architecture = recipe.gguf_architecture().unwrap_or_default();
+    let is_known = |key: &str| {
+        let first = key.split('.').next().unwrap_or_default();
+        MADE_KEYS.contains(&key) || ["tokenizer", "split", architecture].contains(&first)
+    };
+    let keys = file.attributes().iter().map(|(key, _)| key);
+    let of_key = |key: &str| format!("metadata `{}`: the folder has no such value", key.escaped());
+    keys.filter(|key| !is_known(key)).map(of_key).collect()
 }
 
 /// Returns a configuration with what the metadata has.
