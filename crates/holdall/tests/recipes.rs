@@ -509,7 +509,7 @@ fn metadata_that_a_folder_lacks_is_named() {
         assert!(named.iter().any(|line| line.contains(key)), "{key}: {named:?}");
     }
     assert!(
-        !named.iter().any(|line| line.contains("general.") || line.contains("rope")),
+        !named.iter().any(|line| line.contains("general.") || line.contains("apertus.")),
         "{named:?}"
     );
 }
