@@ -7,10 +7,16 @@
 mod apply;
 mod make;
 mod show;
+mod target;
+mod updates;
 
 pub use apply::{ApplyOptions, ApplyReport, apply};
 pub use make::{MakeOptions, MakeReport, make};
 pub use show::{DeltaReport, DeltaTensor, show};
+pub use updates::{
+    UpdateLayout, UpdateOptions, UpdateReport, UpdateStep, UpdateTensor, Updates, apply_updates,
+    show_updates,
+};
 
 use holdall_core::layout::delta::ElementsDigest;
 use holdall_core::{Layout, Result, Value};
@@ -42,6 +48,11 @@ holdall_core::error::rules! {
     pub NOT_MODEL: Unsupported "delta/not-a-model"
         "A delta has no elements of its own; it is applied to its base."
         hint "`holdall delta apply BASE DELTA -o TARGET` writes the model";
+}
+
+/// Returns the rules of this module.
+pub(crate) fn rules() -> impl Iterator<Item = &'static holdall_core::Rule> {
+    RULES.iter().chain(updates::RULES.iter()).copied()
 }
 
 /// Returns `true` if the file is a delta: if a tensor has the layout of differences, or the attributes are those of a delta.

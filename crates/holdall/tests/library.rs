@@ -81,6 +81,7 @@ mod stores;
 mod stream;
 mod structs;
 mod tensorflow;
+mod updates;
 mod verify;
 mod views;
 mod write;

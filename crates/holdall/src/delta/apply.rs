@@ -1,5 +1,6 @@
 //! Applying deltas.
 
+use super::target::Target;
 use super::{
     BASE, Head, KEY, NOT_DELTA, TARGET, UNFIT, digest_of, digest_of_model, is_delta, is_difference,
 };
@@ -10,9 +11,8 @@ use holdall_core::error::Shown as _;
 use holdall_core::layout::delta::{ATTRIBUTES, BLOCK, DeltaView, ElementsDigest};
 use holdall_core::{ComponentSpec, Encode, Error, Layout, Result, Role, TensorSpec};
 use holdall_io::buffer::Buffer;
-use holdall_io::items::{self, ComponentSource, CopyMode, Item, MadePieces, Sharing};
-use holdall_io::sink::FileSink;
-use holdall_io::{Check, File, Tensor, Work, WriteOptions, Writer};
+use holdall_io::items::{ComponentSource, CopyMode, Item, MadePieces};
+use holdall_io::{Check, File, Tensor, Work, WriteOptions};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -38,6 +38,10 @@ pub struct ApplyReport {
     pub removed: u64,
     /// Whether the base was the target already: nothing was changed, and the result is a copy.
     pub was_applied: bool,
+    /// The version of the result, if weight updates were applied.
+    pub version: Option<u64>,
+    /// The number of weight updates that were applied, one after the other.
+    pub steps: u64,
     /// Bytes of the result.
     pub len: u64,
 }
@@ -70,9 +74,10 @@ pub fn apply(
     };
     attributes.remove(KEY);
     let write = write.clone().with_attributes(attributes);
-    let encoder = write.encoder(write.format_for(path)?)?;
-    let convert = Convert::new(write.clone());
-    let forms = SparseForms::for_encoder(&*encoder);
+    let target = Target::new(base, path, write)?;
+    let encoder = target.encoder();
+    let convert = Convert::new(target.write().clone());
+    let forms = SparseForms::for_encoder(encoder);
     let mut made = Vec::new();
     let removed: HashSet<&str> = head.removed.iter().map(String::as_str).collect();
     for old in base.tensors() {
@@ -82,21 +87,21 @@ pub fn apply(
         }
         let new = delta.tensor(old.name()).ok().filter(|_| !checked.was_applied);
         made.push(match new {
-            None => item(&old, &*encoder, &forms, &convert)?,
+            None => item(&old, encoder, &forms, &convert)?,
             Some(new) if is_difference(&new) => {
                 report.changed += 1;
                 changed(&old, &new)?
             }
             Some(new) => {
                 report.whole += 1;
-                whole(&new, &*encoder, &forms, &convert)?
+                whole(&new, encoder, &forms, &convert)?
             }
         });
     }
     let is_new = |tensor: &Tensor| base.tensor(tensor.name()).is_err();
     for new in delta.tensors().filter(is_new).filter(|_| !checked.was_applied) {
         report.whole += 1;
-        made.push(whole(&new, &*encoder, &forms, &convert)?);
+        made.push(whole(&new, encoder, &forms, &convert)?);
     }
     report.tensors = made.len() as u64;
     if !checked.was_applied && report.tensors != head.tensors {
@@ -104,18 +109,7 @@ pub fn apply(
         let message = format!("the target has {stated} tensors, but base and delta give {found}");
         return Err(BASE.broken(message).in_source(delta.name()));
     }
-    for made in &made {
-        encoder.check_tensor(&made.spec).map_err(|e| e.in_source(path.display()))?;
-    }
-    let made = items::arrange(made, &*encoder, Sharing::Keep)?;
-    let specs: Vec<TensorSpec> = made.iter().map(|item| item.spec.clone()).collect();
-    let sink = FileSink::create(path, write.overwrite, write.durability)?;
-    let mut writer = Writer::new(sink, encoder, &write);
-    writer.declare(&specs)?;
-    items::write(&mut writer, made, &write.work)?;
-    let finished = writer.close()?;
-    report.len = finished.len();
-    finished.publish()?;
+    report.len = target.finish(made, None)?;
     Ok(report)
 }
 

@@ -30,8 +30,8 @@ impl SparseLayout {
         }
     }
 
-    /// Returns the text of `encoding` in the metadata.
-    fn encoding(self) -> Option<&'static str> {
+    /// Returns the text of `encoding` in the metadata, if the layout has one.
+    pub fn encoding(self) -> Option<&'static str> {
         match self {
             SparseLayout::V1 => None,
             SparseLayout::V2Raw => Some("raw"),
