@@ -27,6 +27,7 @@ mod arrow;
 mod blob;
 mod build;
 mod decode;
+mod delta;
 #[cfg(feature = "carton")]
 mod describe;
 mod dtype;
@@ -101,6 +102,8 @@ mod _holdall {
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
     #[pymodule_export]
     use super::folders::contents;
+    #[pymodule_export]
+    use super::delta::{delta_apply, delta_convert, delta_fold, delta_make, delta_show};
     #[pymodule_export]
     use super::folders::model_folder;
     #[pymodule_export]

@@ -36,6 +36,8 @@ const EXCUSED: &[(&str, &str)] = &[
     ("delta/position", UPDATES),
     ("delta/sparse-metadata", UPDATES),
     ("delta/pair", UPDATES),
+    ("delta/not-in-layout", UPDATES),
+    ("delta/needs-base", UPDATES),
     ("format/not-built", "found in builds that lack a format"),
     ("package/unread", "of a file that is packed, as a warning"),
     ("infer/mixed", GIVEN),

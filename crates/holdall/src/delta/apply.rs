@@ -130,6 +130,12 @@ fn check(base: &File, delta: &File, head: &Head, work: &Work) -> Result<Checked>
         let message = format!("the base lacks `{}`, which is to be removed", name.shown());
         BASE.broken(message).in_source(delta.name())
     });
+    let stranger =
+        head.added.iter().flatten().find(|name| base.tensor(name).is_ok());
+    if let (None, Some(name)) = (&wrong, stranger) {
+        let message = format!("the base has `{}`, which the delta adds", name.shown());
+        wrong = Some(BASE.broken(message).in_source(delta.name()));
+    }
     // Whether the base is the target.
     let none_left = head.removed.iter().all(|name| base.tensor(name).is_err());
     let mut is_target = base.len() as u64 == head.tensors && none_left;

@@ -1,14 +1,17 @@
 //! Making deltas.
 
-use super::{Head, KEY, UNFIT, digest_of, digest_of_model, is_delta, is_difference};
+use super::fold::write;
+use super::{
+    ChecksumKind, DeltaLayout, Head, KEY, UNFIT, digest_of, digest_of_model, is_delta,
+    is_difference,
+};
 use bytes::Bytes;
-use holdall_core::layout::delta::{DeltaType, LAYOUT, encode};
+use holdall_core::layout::delta::{DeltaType, Encoded, LAYOUT, encode};
 use holdall_core::{
     Attributes, Component, ComponentSpec, DType, Layout, Result, TensorSpec, Value,
 };
-use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
-use holdall_io::sink::FileSink;
-use holdall_io::{File, FileRole, Tensor, WriteOptions, Writer, planes};
+use holdall_io::items::{self, ComponentSource, CopyMode, Item};
+use holdall_io::{File, FileRole, Tensor, WriteOptions, planes};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -16,7 +19,15 @@ use std::path::Path;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct MakeOptions {
-    /// How the delta is written. Its format is always zTensor 1.2.
+    /// The layout of the delta.
+    pub layout: DeltaLayout,
+    /// The number of the version of the target, which a delta states if it is given, and a weight update always: by default 1.
+    pub version: Option<u64>,
+    /// The number of the version of the base; by default the one before.
+    pub base_version: Option<u64>,
+    /// The kind of the checksums of a weight update, if its layout has them.
+    pub checksums: ChecksumKind,
+    /// How the delta is written. The layout decides its format.
     pub write: WriteOptions,
 }
 
@@ -47,13 +58,17 @@ pub struct MakeReport {
 /// models.
 ///
 /// # Errors
-/// Unsupported if one of the models is a delta; Misuse if `path` exists; Io; Integrity or Malformed if a model is damaged.
+/// Unsupported if one of the models is a delta, or if the layout cannot hold the difference; Misuse if `path` exists; Io; Integrity or Malformed if a model is damaged.
 pub fn make(
     base: &File,
     target: &File,
     path: impl AsRef<Path>,
     options: &MakeOptions,
 ) -> Result<MakeReport> {
+    let path = path.as_ref();
+    if options.layout != DeltaLayout::Holdall {
+        return super::convert::make_update(base, target, path, options);
+    }
     for file in [base, target] {
         if is_delta(file) {
             return Err(UNFIT.broken("it is a delta itself").in_source(file.name()));
@@ -70,7 +85,8 @@ pub fn make(
         options.write.work.check()?;
         digests.push(digest_of(old.sound()?, None)?);
     }
-    let mut items = Vec::new();
+    let (mut items, mut added) = (Vec::new(), Vec::new());
+    let mut of_target = Vec::with_capacity(target.len());
     for new in target.tensors() {
         options.write.work.check()?;
         new.sound()?;
@@ -78,7 +94,13 @@ pub fn make(
         report.target_len = report.target_len.saturating_add(len);
         let position = base.index().position(new.name());
         let old = position.and_then(|at| olds.get(at).zip(digests.get(at)));
-        match difference(old, &new)? {
+        if old.is_none() {
+            added.push(new.name().to_owned());
+        }
+        let digest = digest_of(&new, None)?;
+        let found = difference(old, &new, &digest)?;
+        of_target.push((new.clone(), digest));
+        match found {
             Difference::None => report.unchanged += 1,
             Difference::Elements(item, count) => {
                 report.changed += 1;
@@ -95,23 +117,19 @@ pub fn make(
     let removed: Vec<String> = removed.map(|old| old.name().to_owned()).collect();
     report.removed = removed.len() as u64;
     let pairs = olds.iter().zip(digests.iter().map(String::as_str));
-    let head = Head { tensors: target.len() as u64, removed, base: Some(digest_of_model(pairs)) };
+    let targets = of_target.iter().map(|(tensor, digest)| (tensor, digest.as_str()));
+    let head = Head {
+        tensors: target.len() as u64,
+        removed,
+        added: Some(added),
+        base: Some(digest_of_model(pairs)),
+        target: Some(digest_of_model(targets)),
+        base_version: options.base_version.map(|version| version.to_string()),
+        target_version: options.version.map(|version| version.to_string()),
+    };
     let mut attributes = target.attributes().clone();
     attributes.set(KEY, head.value());
-    let write = options.write.clone().with_attributes(attributes);
-    let write = write.with_format(
-        crate::formats::by_name("ztensor")
-            .ok_or_else(|| UNFIT.broken("this build does not write zTensor"))?,
-    );
-    let path = path.as_ref();
-    let encoder = write.encoder(write.format_for(path)?)?;
-    let items = items::arrange(items, &*encoder, Sharing::Keep)?;
-    let sink = FileSink::create(path, write.overwrite, write.durability)?;
-    let mut writer = Writer::new(sink, encoder, &write);
-    items::write(&mut writer, items, &write.work)?;
-    let finished = writer.close()?;
-    report.len = finished.len();
-    finished.publish()?;
+    report.len = write(items, attributes, path, &options.write)?;
     Ok(report)
 }
 
@@ -124,13 +142,16 @@ enum Difference {
     Whole,
 }
 
-fn difference(old: Option<(&Tensor, &String)>, new: &Tensor) -> Result<Difference> {
+fn difference(
+    old: Option<(&Tensor, &String)>,
+    new: &Tensor,
+    target: &str,
+) -> Result<Difference> {
     let Some((old, base)) = old else { return Ok(Difference::Whole) };
     let is_alike = old.shape() == new.shape()
         && old.dense_type() == new.dense_type()
         && old.attributes() == new.attributes();
-    let target = digest_of(new, None)?;
-    if is_alike && layouts_agree(old, new) && *base == target {
+    if is_alike && layouts_agree(old, new) && base == target {
         return Ok(Difference::None);
     }
     let has_elements =
@@ -151,13 +172,29 @@ fn difference(old: Option<(&Tensor, &String)>, new: &Tensor) -> Result<Differenc
     let Some(encoded) = encode(&element_type, a.bytes(), b.bytes()) else {
         return Ok(Difference::Whole);
     };
-    let mut attributes: Attributes = new.attributes().clone();
+    let (attributes, changed) = (new.attributes().clone(), encoded.changed);
+    let (item, stored) =
+        difference_item(new, &element_type, attributes, (base, target), encoded)?;
+    if stored > 0.6 * b.bytes().len() as f64 && b.bytes().len() > 4096 {
+        return Ok(Difference::Whole);
+    }
+    Ok(Difference::Elements(item, changed))
+}
+
+/// Returns the item of a difference between tensors with these digests, and the bytes that it will take, by a sample.
+pub(super) fn difference_item(
+    new: &Tensor,
+    element_type: &DeltaType,
+    mut attributes: Attributes,
+    (base, target): (&str, &str),
+    encoded: Encoded,
+) -> Result<(Item, f64)> {
     attributes.set("dtype", Value::Text(element_type.dtype.as_str().to_owned()));
     if let Some(logical) = &element_type.logical_type {
         attributes.set("type", Value::Text(logical.to_string()));
     }
-    attributes.set("base", Value::Text(base.clone()));
-    attributes.set("target", Value::Text(target));
+    attributes.set("base", Value::Text(base.to_owned()));
+    attributes.set("target", Value::Text(target.to_owned()));
     attributes.set("changed", Value::Integer(encoded.changed.into()));
     let (mut components, mut feeds, mut stored) = (Vec::new(), Vec::new(), 0f64);
     for (role, bytes) in encoded.components {
@@ -167,9 +204,6 @@ fn difference(old: Option<(&Tensor, &String)>, new: &Tensor) -> Result<Differenc
         stored += bytes.len() as f64 * share;
         feeds.push(ComponentSource::InMemory(Bytes::from(bytes), compression));
     }
-    if stored > 0.6 * b.bytes().len() as f64 && b.bytes().len() > 4096 {
-        return Ok(Difference::Whole);
-    }
     let spec = TensorSpec {
         name: new.name().to_owned(),
         shape: new.shape().to_vec(),
@@ -177,7 +211,7 @@ fn difference(old: Option<(&Tensor, &String)>, new: &Tensor) -> Result<Differenc
         attributes,
         components,
     };
-    Ok(Difference::Elements(Item { spec, feeds, keep: CopyMode::Nothing }, encoded.changed))
+    Ok((Item { spec, feeds, keep: CopyMode::Nothing }, stored))
 }
 
 /// Returns `true` if equal digests mean equal tensors.

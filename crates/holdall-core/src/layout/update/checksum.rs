@@ -5,9 +5,10 @@ use crate::error::{Result, Shown as _};
 use data_encoding::HEXLOWER;
 
 /// A kind of checksum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChecksumKind {
     /// XXH3 with 128 bits.
+    #[default]
     Xxh3,
     /// BLAKE3 with 256 bits.
     Blake3,

@@ -7,10 +7,13 @@ mod find;
 mod show;
 mod step;
 mod version;
+mod write;
 
 pub(super) use apply::STATE;
 pub use apply::{UpdateOptions, apply_updates};
 pub use show::{UpdateReport, UpdateStep, UpdateTensor, show_updates};
+pub use write::DeltaLayout;
+pub(super) use write::{NEEDS_BASE, Written, rewrite, write};
 
 use holdall_core::Result;
 use holdall_io::OpenOptions;
@@ -33,6 +36,11 @@ holdall_core::error::rules! {
     /// The files of a version are not those that its index names.
     pub WEIGHT_MAP: Malformed "delta/weight-map"
         "The files of a version have the tensors that `weight_map` says, and no others.";
+}
+
+/// Returns the rules of weight updates.
+pub(super) fn rules() -> impl Iterator<Item = &'static holdall_core::Rule> {
+    RULES.iter().chain(write::RULES.iter()).copied()
 }
 
 /// The layout of weight updates.

@@ -123,11 +123,7 @@ impl Change {
                     let message = format!("the base is {element_type}, the values are {found}");
                     return Err(placed(BASE.broken(message)));
                 };
-                let stored = indices.checked_with(Check::All).bytes(&Role::Data)?;
-                let dtype = indices.require(&Role::Data)?.dtype;
-                let bytes = values.checked_with(Check::All).bytes(&Role::Data)?;
-                let diff =
-                    SparseDiff::decode(head.layout, dtype, &stored, bytes, old.count(), width);
+                let diff = sparse(head, indices, values, old.count(), width);
                 Ok(Decoded::Sparse(diff.map_err(placed)?))
             }
         }
@@ -153,6 +149,16 @@ impl Change {
             }
         }
         Ok(())
+    }
+
+    /// Decodes a change of elements without its base, or returns `None` if it is one of bytes.
+    pub(super) fn decode_sparse(&self) -> Result<Option<SparseDiff>> {
+        let Change::Sparse { head, indices, values } = self else { return Ok(None) };
+        let placed = |e: Error| e.in_tensor(values.name()).in_source(values.file().name());
+        let Some(width) = width(values) else {
+            return Err(placed(PAIR.broken("the values are not of whole bytes")));
+        };
+        sparse(head, indices, values, u64::MAX, width).map(Some).map_err(placed)
     }
 
     /// Returns the bytes that the change takes in its file.
@@ -183,8 +189,22 @@ impl Decoded {
     }
 }
 
+/// Decodes indices and values of a tensor of `count` elements.
+fn sparse(
+    head: &SparseHead,
+    indices: &Tensor,
+    values: &Tensor,
+    count: u64,
+    width: u64,
+) -> Result<SparseDiff> {
+    let stored = indices.checked_with(Check::All).bytes(&Role::Data)?;
+    let dtype = indices.require(&Role::Data)?.dtype;
+    let bytes = values.checked_with(Check::All).bytes(&Role::Data)?;
+    SparseDiff::decode(head.layout, dtype, &stored, bytes, count, width)
+}
+
 /// Returns the bytes of an element, or `None` if an element is not a number of whole bytes.
-fn width(tensor: &Tensor) -> Option<u64> {
+pub(super) fn width(tensor: &Tensor) -> Option<u64> {
     let element_type = tensor.dense_type()?;
     let is_whole = element_type.len_of(8) == element_type.len_of(1).saturating_mul(8);
     Some(element_type.len_of(1)).filter(|_| is_whole)
