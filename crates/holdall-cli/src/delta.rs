@@ -158,7 +158,8 @@ impl Versions {
             (None, Some(_)) => "--from",
             (None, None) => return Ok(()),
         };
-        let message = format!("{given} is about weight updates, and `{}` is a delta", delta.display());
+        let message =
+            format!("{given} is about weight updates, and `{}` is a delta", delta.display());
         Err(ARGUMENTS.broken(message).into())
     }
 }
@@ -252,8 +253,7 @@ pub(crate) fn run(session: &Session, args: &DeltaArgs) -> Result<Status, Failure
             let deltas: Result<Vec<_>, _> =
                 deltas.iter().map(|delta| input::open(session, delta)).collect();
             let mut options = FoldOptions::default();
-            options.write =
-                options.write.with_work(session.work("folding")).with_overwrite(*force);
+            options.write = options.write.with_work(session.work("folding")).with_overwrite(*force);
             made(session, output, &fold(&deltas?, output, &options)?)?;
         }
     }
@@ -324,7 +324,8 @@ fn updates_text(session: &Session, report: &UpdateReport) -> Result<(), Failure>
             (_, Some(kind)) => format!("{}, {kind}, ", update.encoding),
             (_, None) => format!("{}, ", update.encoding),
         };
-        let (tensors, len) = (count(update.tensors.len() as u64, "tensor"), Size(update.stored_len));
+        let (tensors, len) =
+            (count(update.tensors.len() as u64, "tensor"), Size(update.stored_len));
         writeln!(out, "{:>6}  {from:8}  {encoding}{tensors}, {len}", update.version)?;
     }
     if let [update] = report.updates.as_slice() {

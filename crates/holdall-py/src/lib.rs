@@ -94,6 +94,8 @@ mod _holdall {
     #[pymodule_export]
     use super::command;
     #[pymodule_export]
+    use super::delta::{delta_apply, delta_convert, delta_fold, delta_make, delta_show};
+    #[pymodule_export]
     use super::edit::{NativeEdit, compact};
     #[pymodule_export]
     use super::file::NativeFile;
@@ -102,8 +104,6 @@ mod _holdall {
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
     #[pymodule_export]
     use super::folders::contents;
-    #[pymodule_export]
-    use super::delta::{delta_apply, delta_convert, delta_fold, delta_make, delta_show};
     #[pymodule_export]
     use super::folders::model_folder;
     #[pymodule_export]

@@ -19,8 +19,8 @@ pub use holdall_core::layout::update::ChecksumKind;
 pub use make::{MakeOptions, MakeReport, make};
 pub use show::{DeltaReport, DeltaTensor, show};
 pub use updates::{
-    DeltaLayout, UpdateLayout, UpdateOptions, UpdateReport, UpdateStep, UpdateTensor, Updates, apply_updates,
-    show_updates,
+    DeltaLayout, UpdateLayout, UpdateOptions, UpdateReport, UpdateStep, UpdateTensor, Updates,
+    apply_updates, show_updates,
 };
 
 use holdall_core::layout::delta::ElementsDigest;

@@ -42,7 +42,9 @@ fn tensor(name: &str, random: &mut Random) -> (TensorSpec, Vec<Vec<u8>>) {
             shape: vec![count],
             layout: Layout::Other("pair".into()),
             attributes: Attributes::new(),
-            components: ["a", "b"].map(|role| ComponentSpec::new(Role::from_name(role), DType::U8, count)).into(),
+            components: ["a", "b"]
+                .map(|role| ComponentSpec::new(Role::from_name(role), DType::U8, count))
+                .into(),
         };
         return (spec, vec![bytes(count, random), bytes(count, random)]);
     }
@@ -156,8 +158,7 @@ fn a_folded_delta_has_the_effect_of_all() {
         let mut options = holdall::delta::ApplyOptions::default();
         options.write.overwrite = true;
         let out = at("out.zt".into());
-        apply(&files[0], &folded, &out, &options)
-            .unwrap_or_else(|e| panic!("case {case}: {e}"));
+        apply(&files[0], &folded, &out, &options).unwrap_or_else(|e| panic!("case {case}: {e}"));
         assert_equal(&holdall::open(&out).unwrap(), files.last().unwrap(), case);
     }
 }

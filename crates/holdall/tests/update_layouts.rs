@@ -72,8 +72,7 @@ fn versions_go_to_every_layout_that_holds_them_and_back() {
         let golden = corpus(&format!("versions/updates/weight_v{version:06}"));
         let state = at(&format!("state-{version}.safetensors"));
         let target = applied(&base, &golden, &state);
-        for layout in
-            [DeltaLayout::Holdall, DeltaLayout::VersionXor, DeltaLayout::VersionOverwrite]
+        for layout in [DeltaLayout::Holdall, DeltaLayout::VersionXor, DeltaLayout::VersionOverwrite]
         {
             let name = format!("{version}-{}", layout.name());
             let is_file = layout == DeltaLayout::Holdall;
@@ -113,9 +112,11 @@ fn versions_go_to_every_layout_that_holds_them_and_back() {
     assert_eq!(index(&at("all/weight_v000003"))["metadata"]["base_version"], "000000");
     let target = tensors(&holdall::open(at("state-3.safetensors")).unwrap());
     assert!(applied(&base, &at("all/weight_v000003"), &at("all.safetensors")) == target);
-    assert!(std::fs::read_dir(folder.path()).unwrap().all(|entry| {
-        !entry.unwrap().file_name().to_string_lossy().ends_with(".part")
-    }));
+    assert!(
+        std::fs::read_dir(folder.path())
+            .unwrap()
+            .all(|entry| { !entry.unwrap().file_name().to_string_lossy().ends_with(".part") })
+    );
 }
 
 #[test]

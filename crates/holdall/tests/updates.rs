@@ -67,7 +67,10 @@ fn versions_give_the_models_of_their_writer() {
         let report = apply(&made, &corpus("versions/updates"), Some(3), &to);
         if version <= 3 {
             assert_eq!(report.unwrap().steps, 3 - version);
-            assert_hashes(&holdall::open(&to).unwrap(), &expect["good"][3]["sha256_of_tensor_bytes"]);
+            assert_hashes(
+                &holdall::open(&to).unwrap(),
+                &expect["good"][3]["sha256_of_tensor_bytes"],
+            );
         } else {
             assert_eq!(report.unwrap_err().code(), "delta/chain");
         }
@@ -154,15 +157,21 @@ fn versions_that_are_not_what_they_say_are_refused() {
     let cases: [(&str, Change); 10] = [
         ("delta/weight-map", &|at| std::fs::remove_file(at.join(shard)).unwrap()),
         ("delta/weight-map", &|at| change_index(at, "_scale_inv\"", "_scale\"")),
-        ("delta/weight-map", &|at| change_index(at, "model-00001-of-00002", "model-00000-of-00002")),
+        ("delta/weight-map", &|at| {
+            change_index(at, "model-00001-of-00002", "model-00000-of-00002")
+        }),
         ("delta/weight-map", &|at| {
             let old = at.join("weight_v000001/model-00000-of-00002.safetensors");
             std::fs::copy(old, at.join("weight_v000001/left-over.safetensors")).unwrap();
         }),
-        ("delta/version", &|at| change_index(at, "\"version\": \"000001\"", "\"version\": \"000002\"")),
+        ("delta/version", &|at| {
+            change_index(at, "\"version\": \"000001\"", "\"version\": \"000002\"")
+        }),
         ("delta/version", &|at| std::fs::remove_file(at.join(index)).unwrap()),
         ("delta/version", &|at| std::fs::remove_dir_all(at.join("weight_v000001")).unwrap()),
-        ("delta/chain", &|at| change_index(at, "\"base_version\": \"000000\"", "\"base_version\": \"000001\"")),
+        ("delta/chain", &|at| {
+            change_index(at, "\"base_version\": \"000000\"", "\"base_version\": \"000001\"")
+        }),
         ("delta/index", &|at| change_index(at, "\"base_version\"", "\"base\"")),
         ("delta/base", &|at| {
             let shard = at.join("weight_v000001/model-00000-of-00002.safetensors");
@@ -241,8 +250,14 @@ fn steps_give_the_models_of_their_writer() {
             }
         }
         let shown = show_updates(&updates(&at)).unwrap();
-        let changed: u64 = shown.updates.iter().rev().take(1)
-            .flat_map(|step| &step.tensors).filter_map(|tensor| tensor.changed).sum();
+        let changed: u64 = shown
+            .updates
+            .iter()
+            .rev()
+            .take(1)
+            .flat_map(|step| &step.tensors)
+            .filter_map(|tensor| tensor.changed)
+            .sum();
         assert_eq!(changed, 57);
     }
 }
@@ -268,7 +283,8 @@ fn bad_steps_are_refused() {
 
 #[test]
 fn other_files_are_no_updates() {
-    for name in ["versions/base", "versions/base/model-00001-of-00002.safetensors", "versions/bad"] {
+    for name in ["versions/base", "versions/base/model-00001-of-00002.safetensors", "versions/bad"]
+    {
         assert!(Updates::open(corpus(name), &OpenOptions::new()).unwrap().is_none(), "{name}");
     }
 }

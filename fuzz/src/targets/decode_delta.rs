@@ -96,7 +96,8 @@ fn metadata(take: &mut Take<'_>) {
     attributes.set("format", Value::Text("sparse_weight_patch".into()));
     let Ok(head) = SparseHead::read(&attributes) else { return };
     let mut head = head.expect("the format is that of an update");
-    let again = SparseHead::read(&head.attributes()).expect("its own metadata").expect("of the format");
+    let again =
+        SparseHead::read(&head.attributes()).expect("its own metadata").expect("of the format");
     if again.names.is_none() {
         head.names = None;
     }
@@ -118,7 +119,8 @@ pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
                 out.push([&[1, encoding], &len.to_le_bytes()[..], &stored].concat());
             }
         }
-        for (layout, ends) in [(0u8, [".indices", ".values"]), (1, [".idx", ".val"]), (2, [".idx", ".val"])]
+        for (layout, ends) in
+            [(0u8, [".indices", ".values"]), (1, [".idx", ".val"]), (2, [".idx", ".val"])]
         {
             let Some(name) = tensor.name().strip_suffix(ends[0]) else { continue };
             let Ok(values) = opened.tensor(&format!("{name}{}", ends[1])) else { continue };

@@ -40,9 +40,14 @@ __all__ = [
     "show",
 ]
 
-Path = str | os.PathLike[str]
-Layout = Literal["holdall", "slime-xor", "slime-overwrite", "trl-v1", "trl-v2-raw", "trl-v2-gap"]
-Checksums = Literal["xxh3-128", "blake3", "adler32"]
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+_Path = str | os.PathLike[str]
+_Layout = Literal["holdall", "slime-xor", "slime-overwrite", "trl-v1", "trl-v2-raw", "trl-v2-gap"]
+_Checksums = Literal["xxh3-128", "blake3", "adler32"]
 
 
 @dataclass(frozen=True)
@@ -160,13 +165,13 @@ class UpdateReport:
 
 
 def make(
-    base: Path,
-    target: Path,
-    path: Path,
+    base: _Path,
+    target: _Path,
+    path: _Path,
     *,
-    layout: Layout = "holdall",
+    layout: _Layout = "holdall",
     number: int | None = None,
-    checksums: Checksums = "xxh3-128",
+    checksums: _Checksums = "xxh3-128",
     limits: Limits | None = None,
     overwrite: bool = False,
     sync: bool = True,
@@ -194,9 +199,9 @@ def make(
 
 
 def apply(
-    base: Path,
-    delta: Path,
-    path: Path,
+    base: _Path,
+    delta: _Path,
+    path: _Path,
     *,
     to: int | None = None,
     version_of_base: int | None = None,
@@ -229,7 +234,7 @@ def apply(
         return made(ApplyReport, _holdall.delta_apply(base, delta, path, versions, _caps(limits), writing, listener))
 
 
-def show(delta: Path, *, limits: Limits | None = None) -> DeltaReport | UpdateReport:
+def show(delta: _Path, *, limits: Limits | None = None) -> DeltaReport | UpdateReport:
     """Describes a delta, or the weight updates of a folder."""
     report = _holdall.delta_show(delta, _caps(limits))
     if "updates" not in report:
@@ -242,15 +247,15 @@ def show(delta: Path, *, limits: Limits | None = None) -> DeltaReport | UpdateRe
 
 
 def convert(
-    delta: Path,
-    path: Path,
+    delta: _Path,
+    path: _Path,
     *,
-    layout: Layout = "holdall",
-    base: Path | None = None,
+    layout: _Layout = "holdall",
+    base: _Path | None = None,
     to: int | None = None,
     version_of_base: int | None = None,
     number: int | None = None,
-    checksums: Checksums = "xxh3-128",
+    checksums: _Checksums = "xxh3-128",
     limits: Limits | None = None,
     overwrite: bool = False,
     sync: bool = True,
@@ -277,8 +282,8 @@ def convert(
 
 
 def fold(
-    deltas: Iterable[Path],
-    path: Path,
+    deltas: Iterable[_Path],
+    path: _Path,
     *,
     limits: Limits | None = None,
     overwrite: bool = False,

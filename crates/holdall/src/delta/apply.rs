@@ -12,9 +12,12 @@ use holdall_core::layout::delta::{ATTRIBUTES, BLOCK, DeltaView, ElementsDigest};
 use holdall_core::{ComponentSpec, Encode, Error, Layout, Result, Role, TensorSpec};
 use holdall_io::buffer::Buffer;
 use holdall_io::items::{ComponentSource, CopyMode, Item, MadePieces};
-use holdall_io::{Check, File, Tensor, Work, WriteOptions};
-use std::collections::{HashMap, HashSet};
+use holdall_io::{Check, DensePieces, File, Tensor, Work, WriteOptions};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
+
+/// The most blocks that are computed at once.
+const AT_ONCE: u64 = 4;
 
 /// Options of [`apply`].
 #[derive(Debug, Clone, Default)]
@@ -49,7 +52,7 @@ pub struct ApplyReport {
 /// Writes the target of the delta `delta`, which was made from `base`, to `path`. The whole delta and the digests of the base are
 /// checked before anything is written, and the digest of each changed tensor before the result appears.
 ///
-/// Memory is that of a tensor and its delta for each that is written.
+/// Memory is that of the differences of one tensor, and of a few blocks of 2^20 elements.
 ///
 /// # Errors
 /// Malformed if `delta` is not a sound delta; Integrity if it was made from another base; errors of reading and writing. After any error,
@@ -130,8 +133,7 @@ fn check(base: &File, delta: &File, head: &Head, work: &Work) -> Result<Checked>
         let message = format!("the base lacks `{}`, which is to be removed", name.shown());
         BASE.broken(message).in_source(delta.name())
     });
-    let stranger =
-        head.added.iter().flatten().find(|name| base.tensor(name).is_ok());
+    let stranger = head.added.iter().flatten().find(|name| base.tensor(name).is_ok());
     if let (None, Some(name)) = (&wrong, stranger) {
         let message = format!("the base has `{}`, which the delta adds", name.shown());
         wrong = Some(BASE.broken(message).in_source(delta.name()));
@@ -237,36 +239,85 @@ fn changed(old: &Tensor, new: &Tensor) -> Result<Item> {
     };
     let (old, new) = (old.clone(), new.clone());
     let make = move || {
-        let pieces: MadePieces = Box::new(std::iter::once(elements(&old, &new)));
+        let pieces: MadePieces = Box::new(TargetElements::new(&old, new)?);
         Ok(pieces)
     };
     Ok(Item { spec, feeds: vec![ComponentSource::Made(Box::new(make))], keep: CopyMode::Nothing })
 }
 
-/// Returns the elements of the target of a difference, after comparing their digest.
-fn elements(old: &Tensor, new: &Tensor) -> Result<Bytes> {
-    let placed = |e: Error| e.in_tensor(new.name()).in_source(new.file().name());
-    let view = view(new)?;
-    let base = old.to_dense()?;
-    let mut out = Buffer::mapped(base.bytes().len())?;
-    let step = (BLOCK * view.element_type().width()) as usize;
-    let blocks = out.as_mut().chunks_mut(step).zip(base.bytes().chunks(step)).enumerate();
-    Work::default()
-        .for_each(
-            blocks.collect(),
-            || (),
-            |(), (at, (out, base))| {
-                out.copy_from_slice(base);
-                view.apply(at as u64, out)
-            },
-        )
-        .map_err(placed)?;
-    let mut digest = ElementsDigest::like(view.target());
-    digest.update(out.as_mut());
-    let found = digest.finish();
-    if found != view.target() {
-        let message = format!("the result has the digest {found}, not {}", view.target());
-        return Err(placed(TARGET.broken(message)));
+/// The elements of the target of a difference, block by block. Their digest is compared after the last.
+struct TargetElements {
+    base: DensePieces,
+    new: Tensor,
+    view: DeltaView,
+    /// Until it is compared.
+    digest: Option<ElementsDigest>,
+    /// The next block to compute.
+    next: u64,
+    /// Blocks that are computed.
+    ready: VecDeque<Bytes>,
+}
+
+impl TargetElements {
+    fn new(old: &Tensor, new: Tensor) -> Result<TargetElements> {
+        let view = view(&new)?;
+        let digest = Some(ElementsDigest::like(view.target()));
+        let base = old.dense_pieces(Check::All)?;
+        Ok(TargetElements { base, new, view, digest, next: 0, ready: VecDeque::new() })
     }
-    Ok(out.freeze())
+
+    /// Computes the next blocks, on several threads.
+    fn compute(&mut self) -> Result<()> {
+        let count = self.view.count();
+        let first = self.next;
+        self.next = count.div_ceil(BLOCK).min(first.saturating_add(AT_ONCE));
+        let width = self.view.element_type().width();
+        let mut blocks = Vec::new();
+        for block in first..self.next {
+            let elements = block * BLOCK..count.min((block + 1) * BLOCK);
+            let out = Buffer::mapped(((elements.end - elements.start) * width) as usize)?;
+            blocks.push((block, self.base.piece(elements)?, out));
+        }
+        let view = &self.view;
+        Work::default().for_each(
+            blocks.iter_mut().collect(),
+            || (),
+            |(), (block, base, out)| {
+                out.as_mut().copy_from_slice(base);
+                view.apply(*block, out.as_mut())
+            },
+        )?;
+        for (_, _, mut out) in blocks {
+            if let Some(digest) = &mut self.digest {
+                digest.update(out.as_mut());
+            }
+            self.ready.push_back(out.freeze());
+        }
+        Ok(())
+    }
+
+    fn next_block(&mut self) -> Result<Option<Bytes>> {
+        if self.ready.is_empty() {
+            self.compute()?;
+        }
+        if let Some(block) = self.ready.pop_front() {
+            return Ok(Some(block));
+        }
+        let Some(digest) = self.digest.take() else { return Ok(None) };
+        let (found, target) = (digest.finish(), self.view.target());
+        if found != target {
+            return Err(TARGET.broken(format!("the result has the digest {found}, not {target}")));
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for TargetElements {
+    type Item = Result<Bytes>;
+
+    fn next(&mut self) -> Option<Result<Bytes>> {
+        let found = self.next_block();
+        let in_context = |e: Error| e.in_tensor(self.new.name()).in_source(self.new.file().name());
+        found.map_err(in_context).transpose()
+    }
 }

@@ -96,7 +96,8 @@ pub fn convert(
         }
         DeltaSource::Updates(updates) => {
             let (to, from) = (options.to, options.from);
-            let report = apply_updates(base, updates, &applied, &UpdateOptions { to, from, write })?;
+            let report =
+                apply_updates(base, updates, &applied, &UpdateOptions { to, from, write })?;
             let before = report.version.map(|version| version.saturating_sub(report.steps));
             (report.version, before)
         }

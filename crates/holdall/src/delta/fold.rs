@@ -6,10 +6,10 @@ use super::updates::CHAIN;
 use super::{Head, KEY, MakeReport, UNFIT, digest_of, is_difference};
 use holdall_core::error::Shown as _;
 use holdall_core::layout::delta::{ATTRIBUTES, BLOCK, DeltaView, ElementsDigest, encode};
-use holdall_core::{Attributes, ComponentSpec, Error, Layout, Result, Role, TensorSpec};
+use holdall_core::{Attributes, ComponentSpec, Encode, Error, Layout, Result, Role, TensorSpec};
 use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::sink::FileSink;
-use holdall_io::{File, Tensor, WriteOptions, Writer};
+use holdall_io::{File, Tensor, Work, WriteOptions, Writer};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
@@ -36,7 +36,7 @@ struct History {
 /// Writes the delta that has the effect of `deltas`, one applied after the other. The base is not needed. The result has the tensors of the
 /// last target; those that are removed and added again have the place of the base's.
 ///
-/// Memory is that of the two largest tensors, and of the result.
+/// Memory is that of the two largest tensors.
 ///
 /// # Errors
 /// [`CHAIN`] if a delta was not made from the target of the one before, as far as they show it; the rules of deltas; Misuse if `path`
@@ -51,7 +51,8 @@ pub fn fold(deltas: &[File], path: impl AsRef<Path>, options: &FoldOptions) -> R
             && let (Some(target), Some(base)) = (&before.target, &after.base)
             && target != base
         {
-            let message = format!("its base has the digest {base}, but the delta before gives {target}");
+            let message =
+                format!("its base has the digest {base}, but the delta before gives {target}");
             return Err(CHAIN.broken(message).in_source(delta.name()));
         }
     }
@@ -61,9 +62,8 @@ pub fn fold(deltas: &[File], path: impl AsRef<Path>, options: &FoldOptions) -> R
         add(delta, head, &mut names, &mut histories)?;
     }
     let mut report = MakeReport::default();
-    let (mut items, mut removed, mut added) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut removed, mut added, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     for name in names {
-        options.write.work.check()?;
         let Some(history) = histories.remove(&name) else { continue };
         if history.is_removed {
             match history.in_base {
@@ -79,33 +79,7 @@ pub fn fold(deltas: &[File], path: impl AsRef<Path>, options: &FoldOptions) -> R
         if history.in_base == Some(false) {
             added.push(name);
         }
-        match (&history.whole, history.differences.as_slice()) {
-            (Some(whole), []) => {
-                report.whole += 1;
-                let mut item = items::as_it_is(whole)?;
-                item.keep = CopyMode::Encoding;
-                items.push(item);
-            }
-            (Some(whole), differences) => {
-                report.whole += 1;
-                items.push(changed_whole(whole, differences)?);
-            }
-            (None, [one]) => {
-                report.changed += 1;
-                report.elements += view(one)?.changed();
-                let mut item = items::as_it_is(one)?;
-                item.keep = CopyMode::Encoding;
-                items.push(item);
-            }
-            (None, differences) => match composed(differences)? {
-                Some((item, changed)) => {
-                    report.changed += 1;
-                    report.elements = report.elements.saturating_add(changed);
-                    items.push(item);
-                }
-                None => report.unchanged += 1,
-            },
-        }
+        kept.push(history);
     }
     report.removed = removed.len() as u64;
     let knows_added = heads.iter().all(|head| head.added.is_some());
@@ -120,31 +94,90 @@ pub fn fold(deltas: &[File], path: impl AsRef<Path>, options: &FoldOptions) -> R
     };
     let mut attributes = deltas.last().map(|delta| delta.attributes().clone()).unwrap_or_default();
     attributes.set(KEY, head.value());
-    report.len = write(items, attributes, path.as_ref(), &options.write)?;
+    let mut writer = DeltaWriter::new(path.as_ref(), attributes, &options.write)?;
+    let mut wholes = Vec::new();
+    for history in kept {
+        options.write.work.check()?;
+        write_folded(history, &mut writer, &mut wholes, &mut report)?;
+    }
+    writer.add(wholes)?;
+    report.len = writer.finish()?;
     Ok(report)
 }
 
-/// Writes the file of a delta. Returns its length.
-pub(super) fn write(
-    items: Vec<Item>,
-    attributes: Attributes,
-    path: &Path,
-    write: &WriteOptions,
-) -> Result<u64> {
-    let write = write.clone().with_attributes(attributes);
-    let write = write.with_format(
-        crate::formats::by_name("ztensor")
-            .ok_or_else(|| UNFIT.broken("this build does not write zTensor"))?,
-    );
-    let encoder = write.encoder(write.format_for(path)?)?;
-    let items = items::arrange(items, &*encoder, Sharing::Keep)?;
-    let sink = FileSink::create(path, write.overwrite, write.durability)?;
-    let mut writer = Writer::new(sink, encoder, &write);
-    items::write(&mut writer, items, &write.work)?;
-    let finished = writer.close()?;
-    let len = finished.len();
-    finished.publish()?;
-    Ok(len)
+/// Writes what became of a tensor, or adds it to `wholes`, which are written at the end.
+fn write_folded(
+    history: History,
+    writer: &mut DeltaWriter,
+    wholes: &mut Vec<Item>,
+    report: &mut MakeReport,
+) -> Result<()> {
+    let as_it_is = |tensor: &Tensor| -> Result<Item> {
+        let mut item = items::as_it_is(tensor)?;
+        item.keep = CopyMode::Encoding;
+        Ok(item)
+    };
+    match (&history.whole, history.differences.as_slice()) {
+        (Some(whole), []) => {
+            report.whole += 1;
+            wholes.push(as_it_is(whole)?);
+        }
+        (Some(whole), differences) => {
+            report.whole += 1;
+            writer.add(vec![changed_whole(whole, differences)?])?;
+        }
+        (None, [one]) => {
+            report.changed += 1;
+            report.elements = report.elements.saturating_add(view(one)?.changed());
+            writer.add(vec![as_it_is(one)?])?;
+        }
+        (None, differences) => match composed(differences)? {
+            Some((item, changed)) => {
+                report.changed += 1;
+                report.elements = report.elements.saturating_add(changed);
+                writer.add(vec![item])?;
+            }
+            None => report.unchanged += 1,
+        },
+    }
+    Ok(())
+}
+
+/// The file of a delta, which is written tensor by tensor.
+pub(super) struct DeltaWriter {
+    writer: Writer<FileSink>,
+    /// Decides the order of components.
+    encoder: Box<dyn Encode>,
+    work: Work,
+}
+
+impl DeltaWriter {
+    pub(super) fn new(
+        path: &Path,
+        attributes: Attributes,
+        write: &WriteOptions,
+    ) -> Result<DeltaWriter> {
+        let format = crate::formats::by_name("ztensor")
+            .ok_or_else(|| UNFIT.broken("this build does not write zTensor"))?;
+        let write = write.clone().with_attributes(attributes).with_format(format);
+        let sink = FileSink::create(path, write.overwrite, write.durability)?;
+        let writer = Writer::new(sink, write.encoder(format)?, &write);
+        Ok(DeltaWriter { writer, encoder: write.encoder(format)?, work: write.work.clone() })
+    }
+
+    /// Writes tensors. Those that share their bytes are written at once.
+    pub(super) fn add(&mut self, items: Vec<Item>) -> Result<()> {
+        let items = items::arrange(items, &*self.encoder, Sharing::Keep)?;
+        items::write(&mut self.writer, items, &self.work)
+    }
+
+    /// Shows the file under its name. Returns its length.
+    pub(super) fn finish(self) -> Result<u64> {
+        let finished = self.writer.close()?;
+        let len = finished.len();
+        finished.publish()?;
+        Ok(len)
+    }
 }
 
 /// Adds what a delta does to each tensor.
@@ -169,7 +202,10 @@ fn add(
         let Some(history) = histories.get_mut(name) else { continue };
         let is_known = history.whole.is_some() || !history.differences.is_empty();
         if history.is_removed {
-            return Err(broken(name, "the tensor is removed, but the deltas before have no tensor"));
+            return Err(broken(
+                name,
+                "the tensor is removed, but the deltas before have no tensor",
+            ));
         }
         if !is_known {
             history.in_base = Some(true);
@@ -234,7 +270,9 @@ fn check_before(history: &History, new: &Tensor, view: &DeltaView) -> Result<()>
     let is_same_kind = before.split(':').next() == view.base().split(':').next();
     if is_same_kind && before != view.base() {
         let base = view.base().shown().to_string();
-        return broken(format!("its base has the digest {base}, but the delta before gives {before}"));
+        return broken(format!(
+            "its base has the digest {base}, but the delta before gives {before}"
+        ));
     }
     Ok(())
 }

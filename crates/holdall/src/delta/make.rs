@@ -1,17 +1,17 @@
 //! Making deltas.
 
-use super::fold::write;
+use super::fold::DeltaWriter;
 use super::{
     ChecksumKind, DeltaLayout, Head, KEY, UNFIT, digest_of, digest_of_model, is_delta,
     is_difference,
 };
 use bytes::Bytes;
-use holdall_core::layout::delta::{DeltaType, Encoded, LAYOUT, encode};
+use holdall_core::layout::delta::{BLOCK, DeltaEncoder, DeltaType, Encoded, LAYOUT, count_changed};
 use holdall_core::{
     Attributes, Component, ComponentSpec, DType, Layout, Result, TensorSpec, Value,
 };
 use holdall_io::items::{self, ComponentSource, CopyMode, Item};
-use holdall_io::{File, FileRole, Tensor, WriteOptions, planes};
+use holdall_io::{Check, File, FileRole, Tensor, WriteOptions, planes};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -54,8 +54,8 @@ pub struct MakeReport {
     pub not_covered: Vec<String>,
 }
 
-/// Writes the delta from `base` to `target` to `path`. Both models are read whole; memory is that of the largest tensor, in both
-/// models.
+/// Writes the delta from `base` to `target` to `path`. Both models are read three times, in pieces; memory is that of the difference of
+/// one tensor.
 ///
 /// # Errors
 /// Unsupported if one of the models is a delta, or if the layout cannot hold the difference; Misuse if `path` exists; Io; Integrity or Malformed if a model is damaged.
@@ -85,51 +85,56 @@ pub fn make(
         options.write.work.check()?;
         digests.push(digest_of(old.sound()?, None)?);
     }
-    let (mut items, mut added) = (Vec::new(), Vec::new());
-    let mut of_target = Vec::with_capacity(target.len());
-    for new in target.tensors() {
+    let news: Vec<Tensor> = target.tensors().collect();
+    let mut of_news = Vec::with_capacity(news.len());
+    for new in &news {
         options.write.work.check()?;
-        new.sound()?;
-        let len = new.components().filter_map(|c| c.decoded_len).fold(0, u64::saturating_add);
-        report.target_len = report.target_len.saturating_add(len);
-        let position = base.index().position(new.name());
-        let old = position.and_then(|at| olds.get(at).zip(digests.get(at)));
-        if old.is_none() {
-            added.push(new.name().to_owned());
-        }
-        let digest = digest_of(&new, None)?;
-        let found = difference(old, &new, &digest)?;
-        of_target.push((new.clone(), digest));
-        match found {
-            Difference::None => report.unchanged += 1,
-            Difference::Elements(item, count) => {
-                report.changed += 1;
-                report.elements = report.elements.saturating_add(count);
-                items.push(item);
-            }
-            Difference::Whole => {
-                report.whole += 1;
-                items.push(whole(&new)?);
-            }
-        }
+        let len = new.sound()?.components().filter_map(|c| c.decoded_len);
+        report.target_len = report.target_len.saturating_add(len.fold(0, u64::saturating_add));
+        of_news.push(digest_of(new, None)?);
     }
-    let removed = olds.iter().filter(|old| target.tensor(old.name()).is_err());
-    let removed: Vec<String> = removed.map(|old| old.name().to_owned()).collect();
+    let names = |all: &[Tensor], other: &File| -> Vec<String> {
+        let only = all.iter().filter(|tensor| other.tensor(tensor.name()).is_err());
+        only.map(|tensor| tensor.name().to_owned()).collect()
+    };
+    let removed = names(&olds, target);
     report.removed = removed.len() as u64;
-    let pairs = olds.iter().zip(digests.iter().map(String::as_str));
-    let targets = of_target.iter().map(|(tensor, digest)| (tensor, digest.as_str()));
+    let model = |tensors: &[Tensor], digests: &[String]| {
+        Some(digest_of_model(tensors.iter().zip(digests.iter().map(String::as_str))))
+    };
     let head = Head {
         tensors: target.len() as u64,
         removed,
-        added: Some(added),
-        base: Some(digest_of_model(pairs)),
-        target: Some(digest_of_model(targets)),
+        added: Some(names(&news, base)),
+        base: model(&olds, &digests),
+        target: model(&news, &of_news),
         base_version: options.base_version.map(|version| version.to_string()),
         target_version: options.version.map(|version| version.to_string()),
     };
     let mut attributes = target.attributes().clone();
     attributes.set(KEY, head.value());
-    report.len = write(items, attributes, path, &options.write)?;
+    let mut writer = DeltaWriter::new(path, attributes, &options.write)?;
+    let mut wholes = Vec::new();
+    for (new, digest) in news.iter().zip(&of_news) {
+        options.write.work.check()?;
+        let position = base.index().position(new.name());
+        let old = position.and_then(|at| olds.get(at).zip(digests.get(at)));
+        match difference(old, new, digest)? {
+            Difference::None => report.unchanged += 1,
+            Difference::Elements(item, count) => {
+                report.changed += 1;
+                report.elements = report.elements.saturating_add(count);
+                writer.add(vec![item])?;
+            }
+            Difference::Whole => {
+                report.whole += 1;
+                wholes.push(whole(new)?);
+            }
+        }
+    }
+    // Together, so that those that share their bytes still do.
+    writer.add(wholes)?;
+    report.len = writer.finish()?;
     Ok(report)
 }
 
@@ -142,11 +147,7 @@ enum Difference {
     Whole,
 }
 
-fn difference(
-    old: Option<(&Tensor, &String)>,
-    new: &Tensor,
-    target: &str,
-) -> Result<Difference> {
+fn difference(old: Option<(&Tensor, &String)>, new: &Tensor, target: &str) -> Result<Difference> {
     let Some((old, base)) = old else { return Ok(Difference::Whole) };
     let is_alike = old.shape() == new.shape()
         && old.dense_type() == new.dense_type()
@@ -168,17 +169,40 @@ fn difference(
     if new.attributes().iter().any(|(key, _)| is_reserved(key)) {
         return Ok(Difference::Whole);
     }
-    let (a, b) = (old.to_dense()?, new.to_dense()?);
-    let Some(encoded) = encode(&element_type, a.bytes(), b.bytes()) else {
-        return Ok(Difference::Whole);
-    };
+    let Some(encoded) = encoded(&element_type, old, new)? else { return Ok(Difference::Whole) };
     let (attributes, changed) = (new.attributes().clone(), encoded.changed);
-    let (item, stored) =
-        difference_item(new, &element_type, attributes, (base, target), encoded)?;
-    if stored > 0.6 * b.bytes().len() as f64 && b.bytes().len() > 4096 {
+    let (item, stored) = difference_item(new, &element_type, attributes, (base, target), encoded)?;
+    let len = new.count().saturating_mul(element_type.width());
+    if stored > 0.6 * len as f64 && len > 4096 {
         return Ok(Difference::Whole);
     }
     Ok(Difference::Elements(item, changed))
+}
+
+/// Returns the difference of the elements of two tensors of the same shape, which are read in pieces, or `None` if they are equal.
+fn encoded(element_type: &DeltaType, old: &Tensor, new: &Tensor) -> Result<Option<Encoded>> {
+    let (a, b) = (old.dense_pieces(Check::All)?, new.dense_pieces(Check::All)?);
+    let count = new.count();
+    let pieces = || {
+        (0..count.div_ceil(BLOCK)).map(|block| -> Result<(Bytes, Bytes)> {
+            let elements = block * BLOCK..count.min((block + 1) * BLOCK);
+            Ok((a.piece(elements.clone())?, b.piece(elements)?))
+        })
+    };
+    let mut changed = 0u64;
+    for piece in pieces() {
+        let (a, b) = piece?;
+        changed += count_changed(element_type.width(), &a, &b);
+    }
+    if changed == 0 {
+        return Ok(None);
+    }
+    let mut encoder = DeltaEncoder::new(element_type, count, changed);
+    for piece in pieces() {
+        let (a, b) = piece?;
+        encoder.push(&a, &b);
+    }
+    Ok(Some(encoder.finish()))
 }
 
 /// Returns the item of a difference between tensors with these digests, and the bytes that it will take, by a sample.

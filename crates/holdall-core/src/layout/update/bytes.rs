@@ -30,7 +30,8 @@ impl DiffEncoding {
             "xor" => Ok(DiffEncoding::Xor),
             "overwrite" => Ok(DiffEncoding::Overwrite),
             other => {
-                Err(ENCODING.broken(format!("the encoding of the differences is `{}`", other.shown())))
+                Err(ENCODING
+                    .broken(format!("the encoding of the differences is `{}`", other.shown())))
             }
         }
     }

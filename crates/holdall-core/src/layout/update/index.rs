@@ -135,8 +135,7 @@ fn read_texts(text: &[u8]) -> Result<Texts> {
 
 /// Returns the number of a version: decimal digits.
 fn version_number(key: &str, text: &str) -> Result<u64> {
-    digits(text)
-        .ok_or_else(|| INDEX.broken(format!("`{key}` is `{}`, not a number", text.shown())))
+    digits(text).ok_or_else(|| INDEX.broken(format!("`{key}` is `{}`, not a number", text.shown())))
 }
 
 fn digits(text: &str) -> Option<u64> {

@@ -13,7 +13,9 @@ mod index;
 pub mod sparse;
 
 pub use checksum::ChecksumKind;
-pub use index::{DeltaIndex, VersionIndex, step_of_file, step_text, version_folder, version_of_folder};
+pub use index::{
+    DeltaIndex, VersionIndex, step_of_file, step_text, version_folder, version_of_folder,
+};
 
 crate::error::rules! {
     /// The rules of this module.

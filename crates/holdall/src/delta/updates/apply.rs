@@ -1,7 +1,7 @@
 //! Applying weight updates.
 
-use super::super::{ApplyReport, BASE};
 use super::super::target::Target;
+use super::super::{ApplyReport, BASE};
 use super::step::{Change, Content, Step};
 use super::{CHAIN, UpdateLayout, Updates};
 use crate::convert::{Convert, item};
@@ -141,8 +141,7 @@ impl Chain {
 
     /// Returns the changes of a tensor, in order.
     fn changes<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Change> {
-        let own = move |step: &'a Step| step.changes().find(move |(found, _)| *found == name);
-        self.steps.iter().filter_map(own).map(|(_, change)| change)
+        self.steps.iter().filter_map(move |step| step.change(name))
     }
 
     /// Returns the attributes of the result: those of the start, with the number of the step.

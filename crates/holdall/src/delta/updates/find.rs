@@ -26,7 +26,9 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<Option<Updates>
     };
     if !path.is_dir() {
         let is_candidate = path.is_file()
-            && path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("safetensors"));
+            && path
+                .extension()
+                .is_some_and(|extension| extension.eq_ignore_ascii_case("safetensors"));
         if !is_candidate {
             return Ok(None);
         }
@@ -38,9 +40,8 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<Option<Updates>
         }));
     }
     for folder in [path.to_owned(), path.join("updates")] {
-        let found = numbered(&folder, |path, name| {
-            version_of_folder(name).filter(|_| path.is_dir())
-        })?;
+        let found =
+            numbered(&folder, |path, name| version_of_folder(name).filter(|_| path.is_dir()))?;
         if !found.is_empty() {
             let mut updates = updates(UpdateLayout::Versions, found, false);
             updates.latest = pointer(path, &folder)?;
@@ -77,7 +78,8 @@ fn numbered(
         if let Some(number) = number(&path, &name) {
             let same = out.entry(number).or_default();
             if !same.is_empty() {
-                let message = format!("`{}` and another entry have the number {number}", name.shown());
+                let message =
+                    format!("`{}` and another entry have the number {number}", name.shown());
                 return Err(VERSION.broken(message).in_source(folder.display()));
             }
             same.push(path);

@@ -88,14 +88,7 @@ fn shown(step: &Step) -> UpdateStep {
             .collect(),
     };
     let stored_len = tensors.iter().map(|tensor| tensor.stored_len).fold(0, u64::saturating_add);
-    UpdateStep {
-        version: step.version,
-        base: step.base,
-        encoding,
-        checksums,
-        tensors,
-        stored_len,
-    }
+    UpdateStep { version: step.version, base: step.base, encoding, checksums, tensors, stored_len }
 }
 
 impl UpdateLayout {

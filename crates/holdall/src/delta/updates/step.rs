@@ -41,7 +41,11 @@ pub(super) enum Change {
         /// The checksum of the new bytes.
         checksum: String,
     },
-    Sparse { head: SparseHead, indices: Tensor, values: Tensor },
+    Sparse {
+        head: SparseHead,
+        indices: Tensor,
+        values: Tensor,
+    },
 }
 
 /// A change that was decoded.
@@ -60,11 +64,19 @@ impl Step {
     }
 
     pub(super) fn changes(&self) -> impl Iterator<Item = (&String, &Change)> {
-        let changes = match &self.content {
+        self.all().into_iter().flatten()
+    }
+
+    /// Returns the change of a tensor, if it changes.
+    pub(super) fn change(&self, name: &str) -> Option<&Change> {
+        self.all()?.get(name)
+    }
+
+    fn all(&self) -> Option<&BTreeMap<String, Change>> {
+        match &self.content {
             Content::Whole(_) => None,
             Content::Bytes { changes, .. } | Content::Sparse { changes, .. } => Some(changes),
-        };
-        changes.into_iter().flatten()
+        }
     }
 
     /// Checks every change against the tensor of `start` that it is applied to. Returns the number of elements that are listed
@@ -274,9 +286,11 @@ fn pairs(file: &File, head: &SparseHead) -> Result<BTreeMap<String, Change>> {
 fn check_counts(head: &SparseHead, changes: &BTreeMap<String, Change>) -> Result<()> {
     let elements = changes.values().map(|change| change.part().count());
     let elements = elements.fold(0, u64::saturating_add);
-    let found = [("num_changed_params", head.tensors, changes.len() as u64)]
-        .into_iter()
-        .chain([("total_changed_elements", head.changed, elements)]);
+    let found = [("num_changed_params", head.tensors, changes.len() as u64)].into_iter().chain([(
+        "total_changed_elements",
+        head.changed,
+        elements,
+    )]);
     for (key, stated, found) in found {
         if stated != found {
             return Err(SPARSE_HEAD.broken(format!("`{key}` is {stated}, but there are {found}")));

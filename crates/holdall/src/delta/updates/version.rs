@@ -130,7 +130,8 @@ fn read_changes(
 
 /// Checks that each checksum in the metadata belongs to a tensor. `format` is a key that other writers add.
 fn check_no_more_checksums(file: &File) -> Result<()> {
-    let more = file.attributes().iter().find(|(key, _)| *key != "format" && file.tensor(key).is_err());
+    let more =
+        file.attributes().iter().find(|(key, _)| *key != "format" && file.tensor(key).is_err());
     match more {
         Some((key, _)) => {
             let message = format!("there is a checksum of `{}`, which the file lacks", key.shown());

@@ -184,11 +184,7 @@ pub(in crate::delta) fn write(
 }
 
 /// Returns the elements of a tensor in both models, or `None` if they are equal.
-fn elements(
-    base: &File,
-    new: &Tensor,
-    report: &mut MakeReport,
-) -> Result<Option<(Bytes, Bytes)>> {
+fn elements(base: &File, new: &Tensor, report: &mut MakeReport) -> Result<Option<(Bytes, Bytes)>> {
     let refused = |what: &str| {
         let e = NOT_IN_LAYOUT.broken(what.to_owned());
         Err(e.in_tensor(new.name()).in_source(new.file().name()))
@@ -282,8 +278,11 @@ fn write_version(
     how: &Written<'_>,
 ) -> Result<u64> {
     create_folder(path)?;
-    let sink =
-        FolderSink::create(&path.join(version_folder(how.version)), how.write.overwrite, &SHARDS_PLACE)?;
+    let sink = FolderSink::create(
+        &path.join(version_folder(how.version)),
+        how.write.overwrite,
+        &SHARDS_PLACE,
+    )?;
     let weight_map = made.iter().map(|item| (item.spec.name.clone(), SHARD.to_owned())).collect();
     let delta = DeltaIndex {
         base_version: how.base_version,
