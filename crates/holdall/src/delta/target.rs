@@ -116,6 +116,11 @@ impl SourceFolder {
         let mut of_sources = HashMap::new();
         for file in start.files() {
             if let FileRole::Shard(_) = file.role {
+                // A file in another folder cannot have its name in the new one.
+                let own = file.location.as_path()?;
+                if own.parent() != Some(path.as_path()) {
+                    return None;
+                }
                 of_sources.insert(file.source?, names.len());
                 names.push(file.location.file_name().to_owned());
             }
