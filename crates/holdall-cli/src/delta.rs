@@ -164,7 +164,7 @@ impl Versions {
     }
 }
 
-/// Opens what is at the path, and recognises it. A file of standard input or at an address is a delta.
+/// Opens a delta or weight updates, and recognises which. A file of standard input or at an address is a delta.
 fn open(session: &Session, path: &Path) -> Result<DeltaSource, Failure> {
     if !path.exists() {
         return Ok(DeltaSource::Delta(input::open(session, path)?));

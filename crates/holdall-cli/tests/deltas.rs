@@ -50,7 +50,7 @@ fn weight_updates_are_shown_applied_and_converted() {
     let args = ["delta", "apply", &to("three"), &updates, "-o", &to("four.safetensors")];
     let applied = holdall(args).ends_with(0);
     assert!(applied.out.contains("version 4, 0 updates"), "{applied:?}");
-    // The same again does not replace what is there.
+    // The same again does not replace the first result.
     assert_ne!(holdall(args).status, 0);
 
     // One delta of three versions, in two layouts.

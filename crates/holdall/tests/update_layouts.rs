@@ -21,7 +21,7 @@ fn tensors(file: &File) -> BTreeMap<String, Vec<u8>> {
     file.names().map(|name| (name.to_owned(), bytes(name))).collect()
 }
 
-/// Applies what is at `path` to `base`, and returns the tensors of the result.
+/// Applies the delta at `path` to `base`, and returns the tensors of the result.
 fn applied(base: &File, path: &Path, to: &Path) -> BTreeMap<String, Vec<u8>> {
     let _ = std::fs::remove_file(to);
     match source(path) {

@@ -85,18 +85,18 @@ fn versions_give_the_models_of_their_writer() {
 fn a_single_version_is_applied_to_its_base() {
     let folder = tempfile::tempdir().unwrap();
     let expect = expected("versions");
-    let of = |version: usize| corpus(&format!("versions/updates/weight_v{version:06}"));
+    let single = |version: usize| corpus(&format!("versions/updates/weight_v{version:06}"));
     let to = |version: usize| folder.path().join(format!("v{version}.safetensors"));
-    apply(&corpus("versions/base"), &of(1), None, &to(1)).unwrap();
-    apply(&to(1), &of(2), None, &to(2)).unwrap();
+    apply(&corpus("versions/base"), &single(1), None, &to(1)).unwrap();
+    apply(&to(1), &single(2), None, &to(2)).unwrap();
     assert_hashes(&holdall::open(to(2)).unwrap(), &expect["good"][2]["sha256_of_tensor_bytes"]);
     // A version that was made from another one.
-    let e = apply(&to(1), &of(3), None, &to(4)).unwrap_err();
+    let e = apply(&to(1), &single(3), None, &to(4)).unwrap_err();
     assert_eq!(e.code(), "delta/target", "{e}");
     let mut options = UpdateOptions::default();
     options.from = Some(1);
     let base = holdall::open(to(1)).unwrap();
-    let e = apply_updates(&base, &updates(&of(3)), to(4), &options).unwrap_err();
+    let e = apply_updates(&base, &updates(&single(3)), to(4), &options).unwrap_err();
     assert_eq!(e.code(), "delta/chain", "{e}");
     options.to = Some(3);
     let report =

@@ -22,7 +22,7 @@ pub enum DeltaSource {
 }
 
 impl DeltaSource {
-    /// Opens what is at `path`, and recognises its layout.
+    /// Opens the delta or the weight updates at `path`, and recognises their layout.
     ///
     /// # Errors
     /// `delta/not-a-delta` if it is neither; as [`OpenOptions::open`] and [`Updates::open`].

@@ -190,14 +190,14 @@ fn add(
     let broken = |name: &str, message: &str| {
         CHAIN.broken(message.to_owned()).in_tensor(name).in_source(delta.name())
     };
-    let mut of = |name: &str| {
+    let mut begin = |name: &str| {
         if !histories.contains_key(name) {
             names.push(name.to_owned());
             histories.insert(name.to_owned(), History::default());
         }
     };
-    head.removed.iter().for_each(|name| of(name));
-    delta.names().for_each(&mut of);
+    head.removed.iter().for_each(|name| begin(name));
+    delta.names().for_each(&mut begin);
     for name in &head.removed {
         let Some(history) = histories.get_mut(name) else { continue };
         let is_known = history.whole.is_some() || !history.differences.is_empty();

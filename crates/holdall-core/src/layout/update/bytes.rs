@@ -285,14 +285,14 @@ mod tests {
     #[test]
     fn broken_differences_are_refused() {
         use DiffEncoding::{Overwrite, Xor};
-        let of = |positions: &[u32], values: usize| {
+        let overwrite = |positions: &[u32], values: usize| {
             let mut out = (positions.len() as u32).to_le_bytes().to_vec();
             positions.iter().for_each(|at| out.extend_from_slice(&at.to_le_bytes()));
             out.resize(out.len() + values, 1);
             frame(&out)
         };
-        assert_eq!(decode(Overwrite, &of(&[0, 9], 2), 10).unwrap().changed(), 2);
-        assert_eq!(decode(Overwrite, &of(&[], 0), 0).unwrap().changed(), 0);
+        assert_eq!(decode(Overwrite, &overwrite(&[0, 9], 2), 10).unwrap().changed(), 2);
+        assert_eq!(decode(Overwrite, &overwrite(&[], 0), 0).unwrap().changed(), 0);
         assert_eq!(decode(Xor, &frame(&[]), 0).unwrap().changed(), 0);
         let mut two = frame(&[0; 4]);
         two.extend(frame(&[0; 6]));
@@ -305,12 +305,12 @@ mod tests {
             (Xor, frame(&[0; 10])[..8].to_vec(), "zstd/broken"),
             (Xor, Vec::new(), "zstd/broken"),
             (Overwrite, frame(&[1, 0]), "delta/diff-length"),
-            (Overwrite, of(&[0, 9], 1), "delta/diff-length"),
-            (Overwrite, of(&[0, 9], 3), "delta/diff-length"),
+            (Overwrite, overwrite(&[0, 9], 1), "delta/diff-length"),
+            (Overwrite, overwrite(&[0, 9], 3), "delta/diff-length"),
             (Overwrite, frame(&[0xFF; 4]), "delta/diff-length"),
-            (Overwrite, of(&[0, 10], 2), "delta/position"),
-            (Overwrite, of(&[3, 3], 2), "delta/position"),
-            (Overwrite, of(&[4, 3], 2), "delta/position"),
+            (Overwrite, overwrite(&[0, 10], 2), "delta/position"),
+            (Overwrite, overwrite(&[3, 3], 2), "delta/position"),
+            (Overwrite, overwrite(&[4, 3], 2), "delta/position"),
         ] {
             let e = decode(encoding, &stored, 10).unwrap_err();
             assert_eq!(e.code(), code, "{encoding:?} {stored:?}: {e}");

@@ -103,7 +103,7 @@ impl Chain {
             if of_base == Some(at) {
                 break base.clone();
             }
-            // Where the version of the base is not known, the updates begin with the first that is there.
+            // Where the version of the base is not known, the first update that is found begins.
             let is_first = !updates.found.contains_key(&at) && of_base.is_none();
             if is_first && !steps.is_empty() {
                 break base.clone();

@@ -79,7 +79,7 @@ pub struct Updates {
 
 impl Updates {
     /// Returns the weight updates at `path`: a folder of versions, one of them, a folder of steps, or one of their files. Returns
-    /// `None` if there are none.
+    /// `None` for anything else.
     ///
     /// # Errors
     /// Io; the rules of a version or step that is opened to recognise it.
