@@ -93,7 +93,7 @@ pub fn apply(
             None => item(&old, encoder, &forms, &convert)?,
             Some(new) if is_difference(&new) => {
                 report.changed += 1;
-                changed(&old, &new)?
+                changed(&old, &new, target.write().work.clone())?
             }
             Some(new) => {
                 report.whole += 1;
@@ -221,7 +221,7 @@ fn whole(
 }
 
 /// Returns an item for a tensor that is computed from the base and a difference.
-fn changed(old: &Tensor, new: &Tensor) -> Result<Item> {
+fn changed(old: &Tensor, new: &Tensor, work: Work) -> Result<Item> {
     let element_type =
         old.dense_type().ok_or_else(|| NOT_DELTA.broken("the base has no elements"))?;
     old.check_dense()?;
@@ -239,7 +239,7 @@ fn changed(old: &Tensor, new: &Tensor) -> Result<Item> {
     };
     let (old, new) = (old.clone(), new.clone());
     let make = move || {
-        let pieces: MadePieces = Box::new(TargetElements::new(&old, new)?);
+        let pieces: MadePieces = Box::new(TargetElements::new(&old, new, work)?);
         Ok(pieces)
     };
     Ok(Item { spec, feeds: vec![ComponentSource::Made(Box::new(make))], keep: CopyMode::Nothing })
@@ -256,14 +256,16 @@ struct TargetElements {
     next: u64,
     /// Blocks that are computed.
     ready: VecDeque<Bytes>,
+    work: Work,
 }
 
 impl TargetElements {
-    fn new(old: &Tensor, new: Tensor) -> Result<TargetElements> {
+    fn new(old: &Tensor, new: Tensor, work: Work) -> Result<TargetElements> {
         let view = view(&new)?;
         let digest = Some(ElementsDigest::like(view.target()));
         let base = old.dense_pieces(Check::All)?;
-        Ok(TargetElements { base, new, view, digest, next: 0, ready: VecDeque::new() })
+        let ready = VecDeque::new();
+        Ok(TargetElements { base, new, view, digest, next: 0, ready, work })
     }
 
     /// Computes the next blocks, on several threads.
@@ -279,7 +281,7 @@ impl TargetElements {
             blocks.push((block, self.base.piece(elements)?, out));
         }
         let view = &self.view;
-        Work::default().for_each(
+        self.work.for_each(
             blocks.iter_mut().collect(),
             || (),
             |(), (block, base, out)| {
