@@ -170,7 +170,7 @@ fn open(session: &Session, path: &Path) -> Result<DeltaSource, Failure> {
         return Ok(DeltaSource::Delta(input::open(session, path)?));
     }
     match Updates::open(path, &input::options_for(session, path))? {
-        Some(updates) => Ok(DeltaSource::Updates(updates)),
+        Some(updates) => Ok(DeltaSource::Updates(Box::new(updates))),
         None => Ok(DeltaSource::Delta(input::open(session, path)?)),
     }
 }

@@ -18,7 +18,7 @@ pub enum DeltaSource {
     /// A delta of Holdall.
     Delta(File),
     /// Weight updates of another program.
-    Updates(Updates),
+    Updates(Box<Updates>),
 }
 
 impl DeltaSource {
@@ -29,7 +29,7 @@ impl DeltaSource {
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<DeltaSource> {
         let path = path.as_ref();
         if let Some(updates) = Updates::open(path, options)? {
-            return Ok(DeltaSource::Updates(updates));
+            return Ok(DeltaSource::Updates(Box::new(updates)));
         }
         let file = options.open(path)?;
         if !is_delta(&file) {
