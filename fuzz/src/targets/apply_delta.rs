@@ -6,7 +6,7 @@ use holdall::delta::{ApplyOptions, apply};
 use holdall::{Bytes, Durability, OpenOptions, Value, Work};
 use holdall_core::layout::delta::ElementsDigest;
 use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Once};
 
 /// A file of this process, which each input replaces.
 static PATH: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -19,8 +19,14 @@ const BASES: [&[u8]; 2] = [
     include_bytes!("../../../corpus/accept/ztensor/delta-small_base.zt"),
 ];
 
+/// A thread reserves address space for its memory, once in this process, which is not what an input uses.
+static RESERVED: Once = Once::new();
+
 /// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
+    RESERVED.call_once(|| {
+        let _ = std::thread::spawn(|| drop(std::hint::black_box(vec![1u8; 1 << 16]))).join();
+    });
     let mut take = Take::new(data);
     let len = take.u32() as usize;
     let (base, delta) = (take.bytes(len), take.bytes(usize::MAX));
