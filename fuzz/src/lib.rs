@@ -240,6 +240,22 @@ fn own() -> Vec<Target> {
             runs: 50_000,
         },
         Target {
+            name: "decode_delta",
+            run: Run::Own(decode_delta::run),
+            seeds: Cow::Borrowed(UPDATES),
+            seeds_of_file: decode_delta::seeds,
+            form: Form::Bytes,
+            runs: 50_000,
+        },
+        Target {
+            name: "apply_delta",
+            run: Run::Own(apply_delta::run),
+            seeds: Cow::Borrowed(&["corpus/accept/ztensor", "corpus/reject/ztensor"]),
+            seeds_of_file: apply_delta::seeds,
+            form: Form::Pair,
+            runs: 5_000,
+        },
+        Target {
             name: "views_dense",
             run: Run::Own(views_dense::run),
             seeds: Cow::Borrowed(&["corpus/accept/ztensor", "corpus/accept/safetensors"]),
@@ -360,6 +376,18 @@ const FILES: &[&str] = &[
 ];
 
 const PACKAGES: &[&str] = &["corpus/accept/carton", "corpus/reject/carton"];
+
+/// The folders of weight updates.
+const UPDATES: &[&str] = &[
+    "corpus/updates/steps/v1/deltas",
+    "corpus/updates/steps/v2-gap_delta/deltas",
+    "corpus/updates/steps/v2-raw/deltas",
+    "corpus/updates/steps/bad",
+    "corpus/updates/versions/updates/weight_v000001",
+    "corpus/updates/versions/updates/weight_v000002",
+    "corpus/updates/versions/updates/weight_v000003",
+    "corpus/updates/versions/bad/far-position/weight_v000003",
+];
 
 const VECTORS: &[&str] = &["corpus/vectors/metatensor"];
 

@@ -81,6 +81,11 @@ fn check(document: &str) {
         "examples/xor/model",
         "examples/xor/tensor_data",
         "corpus/recipes/llama3-bpe",
+        "corpus/updates/versions/base",
+        "corpus/updates/versions/updates/weight_v000001",
+        "corpus/updates/versions/updates/weight_v000002",
+        "corpus/updates/versions/updates/weight_v000003",
+        "corpus/updates/versions/updates/weight_v000004",
     ]) {
         for entry in std::fs::read_dir(root().join(photos)).unwrap() {
             let entry = entry.unwrap();

@@ -54,6 +54,8 @@ static TABLES: &[&[&Rule]] = &[
     layout::sparse::RULES,
     layout::quantized::RULES,
     layout::delta::RULES,
+    #[cfg(feature = "updates")]
+    layout::update::RULES,
     layout::planes::RULES,
     layout::records::RULES,
     layout::strided::RULES,

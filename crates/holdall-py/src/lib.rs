@@ -27,6 +27,7 @@ mod arrow;
 mod blob;
 mod build;
 mod decode;
+mod delta;
 #[cfg(feature = "carton")]
 mod describe;
 mod dtype;
@@ -93,6 +94,8 @@ mod _holdall {
     use super::build::{NativePart, build, encode_records, encode_runs, record_kind};
     #[pymodule_export]
     use super::command;
+    #[pymodule_export]
+    use super::delta::{delta_apply, delta_convert, delta_fold, delta_make, delta_show};
     #[pymodule_export]
     use super::edit::{NativeEdit, compact};
     #[pymodule_export]

@@ -18,7 +18,7 @@ import holdall
 PACKAGE = pathlib.Path(holdall.__file__).parent
 #: Public modules, each with the package that it cannot be imported without.
 MODULES = {
-    "aio": None, "carton": None, "daft": "daft", "errors": None, "gpu": None, "jobs": None, "numpy": None, "ray": "ray",
+    "aio": None, "carton": None, "daft": "daft", "delta": None, "errors": None, "gpu": None, "jobs": None, "numpy": None, "ray": "ray",
     "recipes": None, "runners": None, "safetensors": None, "safetensors.flax": "flax", "safetensors.mlx": "mlx", "safetensors.numpy": None,
     "safetensors.paddle": "paddle", "safetensors.tensorflow": "tensorflow", "safetensors.torch": "torch", "schema": None,
     "torch": None,
@@ -83,7 +83,7 @@ def test_modules_are_imported_when_they_are_asked_for():
     code = """
 import sys, holdall
 assert "holdall.carton" not in sys.modules and "asyncio" not in sys.modules
-for name in ("carton", "schema", "aio", "jobs", "numpy", "torch"):
+for name in ("carton", "delta", "schema", "aio", "jobs", "numpy", "torch"):
     assert getattr(holdall, name).__name__ == f"holdall.{name}"
 assert "torch" not in sys.modules
 try:

@@ -5,12 +5,23 @@
 //! `docs/spec/delta.md` describes the file.
 
 mod apply;
+mod convert;
+mod fold;
 mod make;
 mod show;
+mod target;
+mod updates;
 
 pub use apply::{ApplyOptions, ApplyReport, apply};
+pub use convert::{ConvertOptions, DeltaSource, convert};
+pub use fold::{FoldOptions, fold};
+pub use holdall_core::layout::update::ChecksumKind;
 pub use make::{MakeOptions, MakeReport, make};
 pub use show::{DeltaReport, DeltaTensor, show};
+pub use updates::{
+    DeltaLayout, UpdateLayout, UpdateOptions, UpdateReport, UpdateStep, UpdateTensor, Updates,
+    apply_updates, show_updates,
+};
 
 use holdall_core::layout::delta::ElementsDigest;
 use holdall_core::{Layout, Result, Value};
@@ -44,6 +55,11 @@ holdall_core::error::rules! {
         hint "`holdall delta apply BASE DELTA -o TARGET` writes the model";
 }
 
+/// Returns the rules of this module.
+pub(crate) fn rules() -> impl Iterator<Item = &'static holdall_core::Rule> {
+    RULES.iter().copied().chain(updates::rules())
+}
+
 /// Returns `true` if the file is a delta: if a tensor has the layout of differences, or the attributes are those of a delta.
 pub fn is_delta(file: &File) -> bool {
     Head::read(file).is_ok() || file.tensors().any(|tensor| is_difference(&tensor))
@@ -55,13 +71,21 @@ pub(crate) fn is_difference(tensor: &Tensor) -> bool {
 }
 
 /// The attribute of the file of a delta.
+#[derive(Default)]
 struct Head {
     /// The number of tensors of the target.
     tensors: u64,
     /// The names of the tensors of the base that the target lacks.
     removed: Vec<String>,
+    /// The names of the tensors that the base lacks, if the delta has them.
+    added: Option<Vec<String>>,
     /// The digest of the whole base, if the delta has it.
     base: Option<String>,
+    /// The digest of the whole target, if the delta has it.
+    target: Option<String>,
+    /// What the base and the target are called, if the delta says so.
+    base_version: Option<String>,
+    target_version: Option<String>,
 }
 
 impl Head {
@@ -86,17 +110,21 @@ impl Head {
             _ => None,
         };
         let tensors = tensors.ok_or_else(|| broken("`tensors` is not a number"))?;
-        let removed = match get("removed") {
-            None => Vec::new(),
+        let names = |key: &str| match get(key) {
+            None => Ok(None),
             Some(Value::Array(all)) => {
                 let names = all.iter().map(|name| name.as_text().map(str::to_owned));
                 let names: Option<Vec<String>> = names.collect();
-                names.ok_or_else(|| broken("`removed` is not a list of names"))?
+                let names = names.ok_or_else(|| broken(&format!("`{key}` is not a list of names")));
+                names.map(Some)
             }
-            Some(_) => return Err(broken("`removed` is not a list of names")),
+            Some(_) => Err(broken(&format!("`{key}` is not a list of names"))),
         };
-        let base = get("base").and_then(Value::as_text).map(str::to_owned);
-        Ok(Head { tensors, removed, base })
+        let (removed, added) = (names("removed")?.unwrap_or_default(), names("added")?);
+        let text = |key: &str| get(key).and_then(Value::as_text).map(str::to_owned);
+        let (base, target) = (text("base"), text("target"));
+        let (base_version, target_version) = (text("base_version"), text("target_version"));
+        Ok(Head { tensors, removed, added, base, target, base_version, target_version })
     }
 
     fn value(&self) -> Value {
@@ -105,12 +133,22 @@ impl Head {
             (text("version"), Value::Integer(VERSION)),
             (text("tensors"), Value::Integer(self.tensors.into())),
         ];
+        let list = |names: &[String]| Value::Array(names.iter().map(|name| text(name)).collect());
         if !self.removed.is_empty() {
-            let names = self.removed.iter().map(|name| text(name)).collect();
-            pairs.push((text("removed"), Value::Array(names)));
+            pairs.push((text("removed"), list(&self.removed)));
         }
-        if let Some(base) = &self.base {
-            pairs.push((text("base"), text(base)));
+        if let Some(added) = &self.added {
+            pairs.push((text("added"), list(added)));
+        }
+        for (key, value) in [
+            ("base", &self.base),
+            ("target", &self.target),
+            ("base_version", &self.base_version),
+            ("target_version", &self.target_version),
+        ] {
+            if let Some(value) = value {
+                pairs.push((text(key), text(value)));
+            }
         }
         Value::Map(pairs)
     }

@@ -106,6 +106,6 @@ fn rules_of_packages() -> impl Iterator<Item = &'static Rule> {
 
 /// Returns every rule of this crate and of the crates that it depends on.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    let own = delta::RULES.iter().copied();
+    let own = delta::rules();
     own.chain(holdall_records::rules()).chain(rules_of_packages()).chain(holdall_io::rules())
 }

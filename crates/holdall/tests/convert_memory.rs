@@ -425,3 +425,43 @@ fn make(dir: &Path) {
         ],
     );
 }
+
+/// Elements of the tensors of a delta: 72 MiB of bf16.
+const DELTA_ELEMENTS: usize = 36 << 20;
+
+/// A delta is made and applied in less memory than one of its tensors takes.
+#[test]
+fn deltas_take_little_memory() {
+    use holdall::delta::{ApplyOptions, MakeOptions, apply, make};
+    let test = "deltas_take_little_memory";
+    if let Some(dir) = std::env::var_os(CHILD) {
+        let at = |name: &str| Path::new(&dir).join(name);
+        let open = |name: &str| holdall::open(at(name)).unwrap();
+        if std::env::var("HOLDALL_CONVERT_MEMORY_CASE").unwrap() == "make" {
+            let options = MakeOptions::default();
+            make(&open("base.zt"), &open("target.zt"), at("delta.zt"), &options).unwrap();
+        } else {
+            let options = ApplyOptions::default();
+            apply(&open("base.zt"), &open("delta.zt"), at("out.zt"), &options).unwrap();
+        }
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut bytes = vec![0u8; 2 * DELTA_ELEMENTS];
+    for (at, element) in bytes.chunks_exact_mut(2).enumerate() {
+        element.copy_from_slice(&(at as u32).wrapping_mul(2_654_435_761).to_be_bytes()[..2]);
+    }
+    for name in ["base.zt", "target.zt"] {
+        let mut writer = Writer::create(dir.path().join(name), &WriteOptions::new()).unwrap();
+        let spec = TensorSpec::dense("t", DType::Bf16, [DELTA_ELEMENTS as u64]);
+        writer.add(spec, &[&bytes]).unwrap();
+        writer.finish().unwrap();
+        bytes.chunks_exact_mut(2).step_by(40).for_each(|element| element[0] ^= 3);
+    }
+    for case in ["make", "apply"] {
+        in_little_memory(test, dir.path(), case);
+    }
+    let open = |name: &str| holdall::open(dir.path().join(name)).unwrap();
+    assert!(diff(&open("out.zt"), &open("target.zt"), &DiffOptions::new()).unwrap().is_same());
+    assert!(open("delta.zt").index().source_len() < 8 << 20);
+}

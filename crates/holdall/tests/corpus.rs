@@ -15,6 +15,9 @@ const CODEC: &str = "of codecs without rules of their own, in which no format's 
 /// For rules about a delta and its base.
 const APPLYING: &str = "found when a delta is applied to a base, or converted; `delta.rs` has it";
 
+/// For rules about folders of weight updates.
+const UPDATES: &str = "of folders, which are in `corpus/updates`; `updates.rs` has it";
+
 /// Rules that no small file breaks, and why.
 const EXCUSED: &[(&str, &str)] = &[
     ("delta/not-a-delta", APPLYING),
@@ -22,6 +25,19 @@ const EXCUSED: &[(&str, &str)] = &[
     ("delta/target", APPLYING),
     ("delta/unfit", APPLYING),
     ("delta/not-a-model", APPLYING),
+    ("delta/version", UPDATES),
+    ("delta/chain", UPDATES),
+    ("delta/weight-map", UPDATES),
+    ("delta/index", UPDATES),
+    ("delta/encoding", UPDATES),
+    ("delta/checksum-format", UPDATES),
+    ("delta/checksum", UPDATES),
+    ("delta/diff-length", UPDATES),
+    ("delta/position", UPDATES),
+    ("delta/sparse-metadata", UPDATES),
+    ("delta/pair", UPDATES),
+    ("delta/not-in-layout", UPDATES),
+    ("delta/needs-base", UPDATES),
     ("format/not-built", "found in builds that lack a format"),
     ("package/unread", "of a file that is packed, as a warning"),
     ("infer/mixed", GIVEN),

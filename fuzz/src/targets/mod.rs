@@ -1,11 +1,13 @@
 //! The hand-written targets: the encodings of formats, and operations on tensors. Targets that decode a format follow
 //! from the list of formats: [`decode`].
 
+pub mod apply_delta;
 pub mod assembly;
 pub mod carton_texts;
 pub mod cbor;
 pub mod checkpoint;
 pub mod columns;
+pub mod decode_delta;
 pub mod diff;
 pub mod file;
 pub mod http_texts;

@@ -19,6 +19,8 @@ pub mod records;
 pub mod sparse;
 pub mod stats;
 pub mod strided;
+#[cfg(feature = "updates")]
+pub mod update;
 
 use crate::error::Result;
 use crate::limits::Limits;

@@ -78,6 +78,7 @@ from .errors import (
 if TYPE_CHECKING:
     from . import aio as aio
     from . import carton, schema
+    from . import delta as delta
     from . import gpu as gpu
     from . import jobs as jobs
     from . import numpy as numpy
@@ -173,7 +174,7 @@ __all__ = [
 ]
 
 #: Modules that are imported on first use.
-_LAZY = ("aio", "carton", "gpu", "jobs", "numpy", "recipes", "runners", "safetensors", "schema", "torch")
+_LAZY = ("aio", "carton", "delta", "gpu", "jobs", "numpy", "recipes", "runners", "safetensors", "schema", "torch")
 #: Modules that are imported on first use and need another package to be installed.
 _LAZY_EXTRAS = ("daft", "ray")
 

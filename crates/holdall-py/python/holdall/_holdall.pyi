@@ -8,7 +8,7 @@ from .errors import HoldallError
 
 __all__ = [
     "Answers", "Arriving", "Blob", "Buffer", "Column", "Columns", "Edit", "File", "Model", "Package", "Part", "PrivateMaps", "Records", "Server", "Staged", "Writer", "__version__", "another_handle", "append", "arrow_array",
-    "arrow_schema", "arrow_stream", "arrow_views", "build", "command", "compact", "contents", "encode_records", "encode_runs", "fetch", "file_attribute", "formats", "limit_remedies", "model_folder",
+    "arrow_schema", "arrow_stream", "arrow_views", "build", "command", "compact", "contents", "delta_apply", "delta_convert", "delta_fold", "delta_make", "delta_show", "encode_records", "encode_runs", "fetch", "file_attribute", "formats", "limit_remedies", "model_folder",
     "noted", "pack",
     "record_kind", "record_types", "remedies", "row_columns", "salvage", "sample", "sample_among", "save", "scan",
     "schema_check", "schema_code", "schema_diff", "schema_header", "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view",
@@ -77,6 +77,30 @@ def schema_infer(
 def schema_layout(
     schema: _Given, path: str | None, symbols: list[tuple[str, int]], reading: str | None
 ) -> list[tuple[str, str, str, _Lies, bool, tuple[int, int] | None]]: ...
+def delta_make(
+    base: Any, target: Any, path: Any, into: tuple[str, int | None, str], limits: dict[str, Any] | None, writing: dict[str, Any], progress: _Progress
+) -> dict[str, Any]: ...
+def delta_apply(
+    base: Any,
+    delta: Any,
+    path: Any,
+    versions: tuple[int | None, int | None],
+    limits: dict[str, Any] | None,
+    writing: dict[str, Any],
+    progress: _Progress,
+) -> dict[str, Any]: ...
+def delta_show(delta: Any, limits: dict[str, Any] | None) -> dict[str, Any]: ...
+def delta_convert(
+    delta: Any,
+    base: Any,
+    path: Any,
+    into: tuple[str, int | None, str],
+    versions: tuple[int | None, int | None],
+    limits: dict[str, Any] | None,
+    writing: dict[str, Any],
+    progress: _Progress,
+) -> dict[str, Any]: ...
+def delta_fold(deltas: list[Any], path: Any, limits: dict[str, Any] | None, writing: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
 def schema_code(schema: _Given, lang: str, path: str | None, name: str) -> str: ...
 def schema_diff(
     old: _Given, new: _Given, path: str | None

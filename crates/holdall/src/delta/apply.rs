@@ -1,5 +1,6 @@
 //! Applying deltas.
 
+use super::target::Target;
 use super::{
     BASE, Head, KEY, NOT_DELTA, TARGET, UNFIT, digest_of, digest_of_model, is_delta, is_difference,
 };
@@ -10,11 +11,13 @@ use holdall_core::error::Escape as _;
 use holdall_core::layout::delta::{ATTRIBUTES, BLOCK, DeltaView, ElementsDigest};
 use holdall_core::{ComponentSpec, Encode, Error, Layout, Result, Role, TensorSpec};
 use holdall_io::buffer::Buffer;
-use holdall_io::items::{self, ComponentSource, ComputedPieces, CopyMode, Item, Sharing};
-use holdall_io::sink::FileSink;
-use holdall_io::{Check, File, Tensor, Work, WriteOptions, Writer};
-use std::collections::{HashMap, HashSet};
+use holdall_io::items::{ComponentSource, ComputedPieces, CopyMode, Item};
+use holdall_io::{Check, DensePieces, File, Tensor, Work, WriteOptions};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
+
+/// The most blocks that are computed at once.
+const AT_ONCE: u64 = 4;
 
 /// Options of [`apply`].
 #[derive(Debug, Clone, Default)]
@@ -38,6 +41,10 @@ pub struct ApplyReport {
     pub removed: u64,
     /// Whether the base was the target already: nothing was changed, and the result is a copy.
     pub was_applied: bool,
+    /// The version of the result, if weight updates were applied.
+    pub version: Option<u64>,
+    /// The number of weight updates that were applied, one after the other.
+    pub steps: u64,
     /// Bytes of the result.
     pub len: u64,
 }
@@ -45,7 +52,7 @@ pub struct ApplyReport {
 /// Writes the target of the delta `delta`, which was made from `base`, to `path`. The whole delta and the digests of the base are
 /// checked before anything is written, and the digest of each changed tensor before the result appears.
 ///
-/// Memory is that of a tensor and its delta for each that is written.
+/// Memory is that of the differences of one tensor, and of a few blocks of 2^20 elements.
 ///
 /// # Errors
 /// Malformed if `delta` is not a sound delta; Integrity if it was made from another base; errors of reading and writing. After any error,
@@ -70,9 +77,10 @@ pub fn apply(
     };
     attributes.remove(KEY);
     let write = write.clone().with_attributes(attributes);
-    let encoder = write.encoder(write.format_for(path)?)?;
-    let convert = Convert::new(write.clone());
-    let forms = SparseForms::for_encoder(&*encoder);
+    let target = Target::new(base, path, write)?;
+    let encoder = target.encoder();
+    let convert = Convert::new(target.write().clone());
+    let forms = SparseForms::for_encoder(encoder);
     let mut made = Vec::new();
     let removed: HashSet<&str> = head.removed.iter().map(String::as_str).collect();
     for old in base.tensors() {
@@ -82,21 +90,21 @@ pub fn apply(
         }
         let new = delta.tensor(old.name()).ok().filter(|_| !checked.was_applied);
         made.push(match new {
-            None => item(&old, &*encoder, &forms, &convert)?,
+            None => item(&old, encoder, &forms, &convert)?,
             Some(new) if is_difference(&new) => {
                 report.changed += 1;
-                changed(&old, &new)?
+                changed(&old, &new, target.write().work.clone())?
             }
             Some(new) => {
                 report.whole += 1;
-                whole(&new, &*encoder, &forms, &convert)?
+                whole(&new, encoder, &forms, &convert)?
             }
         });
     }
     let is_new = |tensor: &Tensor| base.tensor(tensor.name()).is_err();
     for new in delta.tensors().filter(is_new).filter(|_| !checked.was_applied) {
         report.whole += 1;
-        made.push(whole(&new, &*encoder, &forms, &convert)?);
+        made.push(whole(&new, encoder, &forms, &convert)?);
     }
     report.tensors = made.len() as u64;
     if !checked.was_applied && report.tensors != head.tensors {
@@ -104,18 +112,7 @@ pub fn apply(
         let message = format!("the target has {stated} tensors, but base and delta give {found}");
         return Err(BASE.broken(message).in_source(delta.name()));
     }
-    for made in &made {
-        encoder.check_tensor(&made.spec).map_err(|e| e.in_source(path.display()))?;
-    }
-    let made = items::arrange(made, &*encoder, Sharing::Keep)?;
-    let specs: Vec<TensorSpec> = made.iter().map(|item| item.spec.clone()).collect();
-    let sink = FileSink::create(path, write.overwrite, write.durability)?;
-    let mut writer = Writer::new(sink, encoder, &write);
-    writer.declare(&specs)?;
-    items::write(&mut writer, made, &write.work)?;
-    let finished = writer.close()?;
-    report.len = finished.len();
-    finished.publish()?;
+    report.len = target.finish(made, None)?;
     Ok(report)
 }
 
@@ -136,6 +133,11 @@ fn check(base: &File, delta: &File, head: &Head, work: &Work) -> Result<Checked>
         let message = format!("the base lacks `{}`, which is to be removed", name.escaped());
         BASE.broken(message).in_source(delta.name())
     });
+    let stranger = head.added.iter().flatten().find(|name| base.tensor(name).is_ok());
+    if let (None, Some(name)) = (&wrong, stranger) {
+        let message = format!("the base has `{}`, which the delta adds", name.escaped());
+        wrong = Some(BASE.broken(message).in_source(delta.name()));
+    }
     // Whether the base is the target.
     let none_left = head.removed.iter().all(|name| base.tensor(name).is_err());
     let mut is_target = base.len() as u64 == head.tensors && none_left;
@@ -219,7 +221,7 @@ fn whole(
 }
 
 /// Returns an item for a tensor that is computed from the base and a difference.
-fn changed(old: &Tensor, new: &Tensor) -> Result<Item> {
+fn changed(old: &Tensor, new: &Tensor, work: Work) -> Result<Item> {
     let element_type =
         old.dense_type().ok_or_else(|| NOT_DELTA.broken("the base has no elements"))?;
     old.check_dense()?;
@@ -237,36 +239,87 @@ fn changed(old: &Tensor, new: &Tensor) -> Result<Item> {
     };
     let (old, new) = (old.clone(), new.clone());
     let make = move || {
-        let pieces: ComputedPieces = Box::new(std::iter::once(elements(&old, &new)));
+        let pieces: ComputedPieces = Box::new(TargetElements::new(&old, new, work)?);
         Ok(pieces)
     };
     Ok(Item { spec, feeds: vec![ComponentSource::Made(Box::new(make))], keep: CopyMode::Nothing })
 }
 
-/// Returns the elements of the target of a difference, after comparing their digest.
-fn elements(old: &Tensor, new: &Tensor) -> Result<Bytes> {
-    let placed = |e: Error| e.in_tensor(new.name()).in_source(new.file().name());
-    let view = view(new)?;
-    let base = old.to_dense()?;
-    let mut out = Buffer::mapped(base.bytes().len())?;
-    let step = (BLOCK * view.element_type().width()) as usize;
-    let blocks = out.as_mut().chunks_mut(step).zip(base.bytes().chunks(step)).enumerate();
-    Work::default()
-        .for_each(
-            blocks.collect(),
-            || (),
-            |(), (at, (out, base))| {
-                out.copy_from_slice(base);
-                view.apply(at as u64, out)
-            },
-        )
-        .map_err(placed)?;
-    let mut digest = ElementsDigest::like(view.target());
-    digest.update(out.as_mut());
-    let found = digest.finish();
-    if found != view.target() {
-        let message = format!("the result has the digest {found}, not {}", view.target());
-        return Err(placed(TARGET.broken(message)));
+/// The elements of the target of a difference, block by block. Their digest is compared after the last.
+struct TargetElements {
+    base: DensePieces,
+    new: Tensor,
+    view: DeltaView,
+    /// Until it is compared.
+    digest: Option<ElementsDigest>,
+    /// The next block to compute.
+    next: u64,
+    /// Blocks that are computed.
+    ready: VecDeque<Bytes>,
+    work: Work,
+}
+
+impl TargetElements {
+    fn new(old: &Tensor, new: Tensor, work: Work) -> Result<TargetElements> {
+        let view = view(&new)?;
+        let digest = Some(ElementsDigest::like(view.target()));
+        let base = old.dense_pieces(Check::All)?;
+        let ready = VecDeque::new();
+        Ok(TargetElements { base, new, view, digest, next: 0, ready, work })
     }
-    Ok(out.freeze())
+
+    /// Computes the next blocks, on several threads.
+    fn compute(&mut self) -> Result<()> {
+        let count = self.view.count();
+        let first = self.next;
+        self.next = count.div_ceil(BLOCK).min(first.saturating_add(AT_ONCE));
+        let width = self.view.element_type().width();
+        let mut blocks = Vec::new();
+        for block in first..self.next {
+            let elements = block * BLOCK..count.min((block + 1) * BLOCK);
+            let out = Buffer::mapped(((elements.end - elements.start) * width) as usize)?;
+            blocks.push((block, self.base.piece(elements)?, out));
+        }
+        let view = &self.view;
+        self.work.for_each(
+            blocks.iter_mut().collect(),
+            || (),
+            |(), (block, base, out)| {
+                out.as_mut().copy_from_slice(base);
+                view.apply(*block, out.as_mut())
+            },
+        )?;
+        for (_, _, mut out) in blocks {
+            if let Some(digest) = &mut self.digest {
+                digest.update(out.as_mut());
+            }
+            self.ready.push_back(out.freeze());
+        }
+        Ok(())
+    }
+
+    fn next_block(&mut self) -> Result<Option<Bytes>> {
+        if self.ready.is_empty() {
+            self.compute()?;
+        }
+        if let Some(block) = self.ready.pop_front() {
+            return Ok(Some(block));
+        }
+        let Some(digest) = self.digest.take() else { return Ok(None) };
+        let (found, target) = (digest.finish(), self.view.target());
+        if found != target {
+            return Err(TARGET.broken(format!("the result has the digest {found}, not {target}")));
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for TargetElements {
+    type Item = Result<Bytes>;
+
+    fn next(&mut self) -> Option<Result<Bytes>> {
+        let found = self.next_block();
+        let in_context = |e: Error| e.in_tensor(self.new.name()).in_source(self.new.file().name());
+        found.map_err(in_context).transpose()
+    }
 }

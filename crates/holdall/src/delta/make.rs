@@ -1,14 +1,17 @@
 //! Making deltas.
 
-use super::{Head, KEY, UNFIT, digest_of, digest_of_model, is_delta, is_difference};
+use super::fold::DeltaWriter;
+use super::{
+    ChecksumKind, DeltaLayout, Head, KEY, UNFIT, digest_of, digest_of_model, is_delta,
+    is_difference,
+};
 use bytes::Bytes;
-use holdall_core::layout::delta::{DeltaType, LAYOUT, encode};
+use holdall_core::layout::delta::{BLOCK, DeltaEncoder, DeltaType, Encoded, LAYOUT, count_changed};
 use holdall_core::{
     Attributes, Component, ComponentSpec, DType, Layout, Result, TensorSpec, Value,
 };
-use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
-use holdall_io::sink::FileSink;
-use holdall_io::{File, FileRole, Tensor, WriteOptions, Writer, planes};
+use holdall_io::items::{self, ComponentSource, CopyMode, Item};
+use holdall_io::{Check, File, FileRole, Tensor, WriteOptions, planes};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -16,7 +19,15 @@ use std::path::Path;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct MakeOptions {
-    /// How the delta is written. Its format is always zTensor 1.2.
+    /// The layout of the delta.
+    pub layout: DeltaLayout,
+    /// The number of the version of the target, which a delta states if it is given, and a weight update always: by default 1.
+    pub version: Option<u64>,
+    /// The number of the version of the base; by default the one before.
+    pub base_version: Option<u64>,
+    /// The kind of the checksums of a weight update, if its layout has them.
+    pub checksums: ChecksumKind,
+    /// How the delta is written. The layout decides its format.
     pub write: WriteOptions,
 }
 
@@ -43,17 +54,21 @@ pub struct MakeReport {
     pub not_covered: Vec<String>,
 }
 
-/// Writes the delta from `base` to `target` to `path`. Both models are read whole; memory is that of the largest tensor, in both
-/// models.
+/// Writes the delta from `base` to `target` to `path`. Both models are read three times, in pieces; memory is that of the difference of
+/// one tensor.
 ///
 /// # Errors
-/// Unsupported if one of the models is a delta; Misuse if `path` exists; Io; Integrity or Malformed if a model is damaged.
+/// Unsupported if one of the models is a delta, or if the layout cannot hold the difference; Misuse if `path` exists; Io; Integrity or Malformed if a model is damaged.
 pub fn make(
     base: &File,
     target: &File,
     path: impl AsRef<Path>,
     options: &MakeOptions,
 ) -> Result<MakeReport> {
+    let path = path.as_ref();
+    if options.layout != DeltaLayout::Holdall {
+        return super::convert::make_update(base, target, path, options);
+    }
     for file in [base, target] {
         if is_delta(file) {
             return Err(UNFIT.broken("it is a delta itself").in_source(file.name()));
@@ -70,48 +85,56 @@ pub fn make(
         options.write.work.check()?;
         digests.push(digest_of(old.sound()?, None)?);
     }
-    let mut items = Vec::new();
-    for new in target.tensors() {
+    let news: Vec<Tensor> = target.tensors().collect();
+    let mut of_news = Vec::with_capacity(news.len());
+    for new in &news {
         options.write.work.check()?;
-        new.sound()?;
-        let len = new.components().filter_map(|c| c.decoded_len).fold(0, u64::saturating_add);
-        report.target_len = report.target_len.saturating_add(len);
+        let len = new.sound()?.components().filter_map(|c| c.decoded_len);
+        report.target_len = report.target_len.saturating_add(len.fold(0, u64::saturating_add));
+        of_news.push(digest_of(new, None)?);
+    }
+    let names = |all: &[Tensor], other: &File| -> Vec<String> {
+        let only = all.iter().filter(|tensor| other.tensor(tensor.name()).is_err());
+        only.map(|tensor| tensor.name().to_owned()).collect()
+    };
+    let removed = names(&olds, target);
+    report.removed = removed.len() as u64;
+    let model = |tensors: &[Tensor], digests: &[String]| {
+        Some(digest_of_model(tensors.iter().zip(digests.iter().map(String::as_str))))
+    };
+    let head = Head {
+        tensors: target.len() as u64,
+        removed,
+        added: Some(names(&news, base)),
+        base: model(&olds, &digests),
+        target: model(&news, &of_news),
+        base_version: options.base_version.map(|version| version.to_string()),
+        target_version: options.version.map(|version| version.to_string()),
+    };
+    let mut attributes = target.attributes().clone();
+    attributes.set(KEY, head.value());
+    let mut writer = DeltaWriter::new(path, attributes, &options.write)?;
+    let mut wholes = Vec::new();
+    for (new, digest) in news.iter().zip(&of_news) {
+        options.write.work.check()?;
         let position = base.index().position(new.name());
         let old = position.and_then(|at| olds.get(at).zip(digests.get(at)));
-        match difference(old, &new)? {
+        match difference(old, new, digest)? {
             Difference::None => report.unchanged += 1,
             Difference::Elements(item, count) => {
                 report.changed += 1;
                 report.elements = report.elements.saturating_add(count);
-                items.push(item);
+                writer.add(vec![item])?;
             }
             Difference::Whole => {
                 report.whole += 1;
-                items.push(whole(&new)?);
+                wholes.push(whole(new)?);
             }
         }
     }
-    let removed = olds.iter().filter(|old| target.tensor(old.name()).is_err());
-    let removed: Vec<String> = removed.map(|old| old.name().to_owned()).collect();
-    report.removed = removed.len() as u64;
-    let pairs = olds.iter().zip(digests.iter().map(String::as_str));
-    let head = Head { tensors: target.len() as u64, removed, base: Some(digest_of_model(pairs)) };
-    let mut attributes = target.attributes().clone();
-    attributes.set(KEY, head.value());
-    let write = options.write.clone().with_attributes(attributes);
-    let write = write.with_format(
-        crate::formats::by_name("ztensor")
-            .ok_or_else(|| UNFIT.broken("this build does not write zTensor"))?,
-    );
-    let path = path.as_ref();
-    let encoder = write.encoder(write.format_for(path)?)?;
-    let items = items::arrange(items, &*encoder, Sharing::Keep)?;
-    let sink = FileSink::create(path, write.overwrite, write.durability)?;
-    let mut writer = Writer::new(sink, encoder, &write);
-    items::write(&mut writer, items, &write.work)?;
-    let finished = writer.close()?;
-    report.len = finished.len();
-    finished.publish()?;
+    // Together, so that those that share their bytes still do.
+    writer.add(wholes)?;
+    report.len = writer.finish()?;
     Ok(report)
 }
 
@@ -124,13 +147,12 @@ enum Difference {
     Whole,
 }
 
-fn difference(old: Option<(&Tensor, &String)>, new: &Tensor) -> Result<Difference> {
+fn difference(old: Option<(&Tensor, &String)>, new: &Tensor, target: &str) -> Result<Difference> {
     let Some((old, base)) = old else { return Ok(Difference::Whole) };
     let is_alike = old.shape() == new.shape()
         && old.dense_type() == new.dense_type()
         && old.attributes() == new.attributes();
-    let target = digest_of(new, None)?;
-    if is_alike && layouts_agree(old, new) && *base == target {
+    if is_alike && layouts_agree(old, new) && base == target {
         return Ok(Difference::None);
     }
     let has_elements =
@@ -147,17 +169,56 @@ fn difference(old: Option<(&Tensor, &String)>, new: &Tensor) -> Result<Differenc
     if new.attributes().iter().any(|(key, _)| is_reserved(key)) {
         return Ok(Difference::Whole);
     }
-    let (a, b) = (old.to_dense()?, new.to_dense()?);
-    let Some(encoded) = encode(&element_type, a.bytes(), b.bytes()) else {
+    let Some(encoded) = encoded(&element_type, old, new)? else { return Ok(Difference::Whole) };
+    let (attributes, changed) = (new.attributes().clone(), encoded.changed);
+    let (item, stored) = difference_item(new, &element_type, attributes, (base, target), encoded)?;
+    let len = new.count().saturating_mul(element_type.width());
+    if stored > 0.6 * len as f64 && len > 4096 {
         return Ok(Difference::Whole);
+    }
+    Ok(Difference::Elements(item, changed))
+}
+
+/// Returns the difference of the elements of two tensors of the same shape, which are read in pieces, or `None` if they are equal.
+fn encoded(element_type: &DeltaType, old: &Tensor, new: &Tensor) -> Result<Option<Encoded>> {
+    let (a, b) = (old.dense_pieces(Check::All)?, new.dense_pieces(Check::All)?);
+    let count = new.count();
+    let pieces = || {
+        (0..count.div_ceil(BLOCK)).map(|block| -> Result<(Bytes, Bytes)> {
+            let elements = block * BLOCK..count.min((block + 1) * BLOCK);
+            Ok((a.piece(elements.clone())?, b.piece(elements)?))
+        })
     };
-    let mut attributes: Attributes = new.attributes().clone();
+    let mut changed = 0u64;
+    for piece in pieces() {
+        let (a, b) = piece?;
+        changed += count_changed(element_type.width(), &a, &b);
+    }
+    if changed == 0 {
+        return Ok(None);
+    }
+    let mut encoder = DeltaEncoder::new(element_type, count, changed);
+    for piece in pieces() {
+        let (a, b) = piece?;
+        encoder.push(&a, &b);
+    }
+    Ok(Some(encoder.finish()))
+}
+
+/// Returns the item of a difference between tensors with these digests, and the bytes that it will take, by a sample.
+pub(super) fn difference_item(
+    new: &Tensor,
+    element_type: &DeltaType,
+    mut attributes: Attributes,
+    (base, target): (&str, &str),
+    encoded: Encoded,
+) -> Result<(Item, f64)> {
     attributes.set("dtype", Value::Text(element_type.dtype.as_str().to_owned()));
     if let Some(logical) = &element_type.logical_type {
         attributes.set("type", Value::Text(logical.to_string()));
     }
-    attributes.set("base", Value::Text(base.clone()));
-    attributes.set("target", Value::Text(target));
+    attributes.set("base", Value::Text(base.to_owned()));
+    attributes.set("target", Value::Text(target.to_owned()));
     attributes.set("changed", Value::Integer(encoded.changed.into()));
     let (mut components, mut feeds, mut stored) = (Vec::new(), Vec::new(), 0f64);
     for (role, bytes) in encoded.components {
@@ -167,9 +228,6 @@ fn difference(old: Option<(&Tensor, &String)>, new: &Tensor) -> Result<Differenc
         stored += bytes.len() as f64 * share;
         feeds.push(ComponentSource::InMemory(Bytes::from(bytes), compression));
     }
-    if stored > 0.6 * b.bytes().len() as f64 && b.bytes().len() > 4096 {
-        return Ok(Difference::Whole);
-    }
     let spec = TensorSpec {
         name: new.name().to_owned(),
         shape: new.shape().to_vec(),
@@ -177,7 +235,7 @@ fn difference(old: Option<(&Tensor, &String)>, new: &Tensor) -> Result<Differenc
         attributes,
         components,
     };
-    Ok(Difference::Elements(Item { spec, feeds, keep: CopyMode::Nothing }, encoded.changed))
+    Ok((Item { spec, feeds, keep: CopyMode::Nothing }, stored))
 }
 
 /// Returns `true` if equal digests mean equal tensors.

@@ -1,7 +1,9 @@
 //! The fields of reports about deltas.
 
 use super::{Plain, ToPlain};
-use crate::delta::{ApplyReport, DeltaReport, DeltaTensor, MakeReport};
+use crate::delta::{
+    ApplyReport, DeltaReport, DeltaTensor, MakeReport, UpdateReport, UpdateStep, UpdateTensor,
+};
 use crate::fields;
 
 impl ToPlain for MakeReport {
@@ -12,7 +14,7 @@ impl ToPlain for MakeReport {
 
 impl ToPlain for ApplyReport {
     fn to_plain(&self) -> Plain<'_> {
-        fields!(self => tensors, changed, whole, removed, was_applied, len)
+        fields!(self => tensors, changed, whole, removed, was_applied, version, steps, len)
     }
 }
 
@@ -25,5 +27,23 @@ impl ToPlain for DeltaReport {
 impl ToPlain for DeltaTensor {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self => name, shape, dtype, count, changed, stored_len)
+    }
+}
+
+impl ToPlain for UpdateReport {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => layout, latest, updates)
+    }
+}
+
+impl ToPlain for UpdateStep {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => version, base, encoding, checksums, tensors, stored_len)
+    }
+}
+
+impl ToPlain for UpdateTensor {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => name, changed, stored_len)
     }
 }

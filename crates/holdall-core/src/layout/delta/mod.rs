@@ -6,7 +6,7 @@
 //! elements, so that blocks are applied independently. The attributes name the type of the elements, the number of changes, and
 //! digests of the base and of the target.
 //!
-//! [`DeltaView`] applies a delta, [`encode`] makes one.
+//! [`DeltaView`] applies a delta, [`encode`] makes one, and [`DeltaEncoder`] makes one of elements that come in pieces.
 
 #[cfg(feature = "digests")]
 mod digest;
@@ -16,7 +16,7 @@ mod view;
 
 #[cfg(feature = "digests")]
 pub use digest::ElementsDigest;
-pub use encode::{Encoded, encode};
+pub use encode::{DeltaEncoder, Encoded, count_changed, encode};
 pub use view::DeltaView;
 
 use crate::model::{DType, LogicalType, Role};
