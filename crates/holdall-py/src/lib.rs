@@ -42,6 +42,7 @@ mod model;
 mod noted;
 mod numpy;
 mod options;
+mod order;
 #[cfg(feature = "carton")]
 mod pack;
 #[cfg(feature = "carton")]
@@ -117,6 +118,8 @@ mod _holdall {
     use super::model::{NativeAnswers, NativeModel};
     #[pymodule_export]
     use super::noted::{file_attribute, noted};
+    #[pymodule_export]
+    use super::order::shuffle_numbers;
     #[cfg(feature = "carton")]
     #[pymodule_export]
     use super::pack::{fetch, pack, shrink};

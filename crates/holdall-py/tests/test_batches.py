@@ -293,6 +293,88 @@ def test_a_lent_batch_that_was_changed_is_sent(tmp_path):
             assert ("twice" in batch) == (wanted[0] % 3 == 1)
 
 
+def same(a, b):
+    """Whether batches have the same columns."""
+    if isinstance(a, holdall.Ragged):
+        return same(a.values, b.values) and same(a.offsets, b.offsets)
+    return a.tolist() == b.tolist() if hasattr(a, "tolist") else a == b
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_threads_read_ahead(torch, paths, workers):
+    data = holdall.torch.IterableDataset(paths, batch=8, shuffle=4)
+    loader = holdall.torch.DataLoader(data, num_workers=workers)
+    wanted = list(data)
+    found = list(loader)
+    assert len(found) == len(loader) == len(wanted) == 13 and len(found[-1]["id"]) == 5
+    for one, other in zip(found, wanted):
+        assert list(one) == list(other) and all(same(one[path], other[path]) for path in one)
+    # Batches may be views of one tensor, but do not overlap.
+    for batch in found:
+        batch["id"] += 1000
+    assert sorted(ids(found)) == list(range(1000, 1101))
+    doubled = holdall.torch.IterableDataset(paths, ["id"], batch=8, transform=lambda b: b["id"].tolist())
+    assert [len(ids) for ids in holdall.torch.DataLoader(doubled, num_workers=workers)] == [8] * 12 + [5]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_threads_go_on_where_the_caller_stopped(torch, paths, workers):
+    data = holdall.torch.IterableDataset(paths, ["id"], batch=8, shuffle=4)
+    loader = holdall.torch.DataLoader(data, num_workers=workers, prefetch_factor=1)
+    every = ids(data)
+    running = iter(loader)
+    first = [next(running)["id"].tolist() for _ in range(5)]
+    state = loader.state_dict()
+    assert state == {"epoch": 0, "first": 0, "given": 5}
+    # What was read ahead counts only when it is received.
+    running.close()
+    again = holdall.torch.DataLoader(holdall.torch.IterableDataset(paths, ["id"], batch=8, shuffle=4), num_workers=workers)
+    again.load_state_dict(state)
+    assert sum(first, []) + ids(again) == every == ids(again)
+    loader.set_epoch(1)
+    assert sorted(ids(loader)) == sorted(every) and ids(loader) != every
+    # An epoch that starts during iteration.
+    running = iter(loader)
+    next(running)
+    loader.set_epoch(0)
+    if workers:
+        list(running)
+    assert ids(loader) == every
+
+
+def test_threads_read_several_batches_with_one_call(torch, paths, monkeypatch):
+    from holdall import _torch_loader
+
+    data = holdall.torch.IterableDataset(paths, ["id"], batch=4, shuffle=2)
+    loader = holdall.torch.DataLoader(data, num_workers=2)
+    read, sizes = loader._read, []
+    monkeypatch.setattr(loader, "_read", lambda some, epoch: sizes.append(len(some)) or read(some, epoch))
+    wanted = ids(data)
+    assert ids(loader) == wanted and sorted(sizes) == [1, 2, 4, 8, 11]
+    sizes.clear()
+    monkeypatch.setattr(_torch_loader, "BYTES", 1)
+    assert ids(loader) == wanted and sizes == [1] * 26
+
+
+def test_a_failure_of_a_thread_is_the_callers(torch, paths):
+    def fails(batch):
+        if 50 in batch["id"].tolist():
+            raise ValueError("fifty")
+        return batch
+
+    data = holdall.torch.IterableDataset(paths, ["id"], batch=8, transform=fails)
+    found = []
+    with pytest.raises(ValueError, match="fifty"):
+        for batch in holdall.torch.DataLoader(data, num_workers=2):
+            found.append(batch)
+    assert len(found) <= 6
+    for wrong in ({"num_workers": -1}, {"prefetch_factor": 0}):
+        with pytest.raises(holdall.UsageError):
+            holdall.torch.DataLoader(data, **wrong)
+    with pytest.raises(holdall.UsageError, match="IterableDataset, found list"):
+        holdall.torch.DataLoader([1])
+
+
 def test_open_files_are_sources(torch, paths):
     with holdall.open(paths[0]) as file:
         count = len(file["rows"].records())

@@ -145,7 +145,7 @@ def _save(
     if isinstance(tensors, File):
         source = (tensors._native, keeps_attributes)
     else:
-        more = nested(tensors)
+        more = nested(tensors, format)
         if more is not None:
             tensors, tree = _flattened(tensors, format, *more)
             writing["attributes"] = {**(writing["attributes"] or {}), TREE: tree}
