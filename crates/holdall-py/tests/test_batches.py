@@ -311,8 +311,9 @@ def test_threads_read_ahead(torch, paths, workers):
         assert list(one) == list(other) and all(same(one[path], other[path]) for path in one)
     # Batches may be views of one tensor, but do not overlap.
     for batch in found:
-        batch["id"] += 1000
-    assert sorted(ids(found)) == list(range(1000, 1101))
+        batch["when"] += 1000
+    times = [n for batch in found for n in batch["when"].tolist()]
+    assert sorted(times) == [n * 10**9 + 1000 for n in range(101)]
     doubled = holdall.torch.IterableDataset(paths, ["id"], batch=8, transform=lambda b: b["id"].tolist())
     assert [len(ids) for ids in holdall.torch.DataLoader(doubled, num_workers=workers)] == [8] * 12 + [5]
 
