@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from ._batches import fill_cache
+from ._batches import Batches, fill_cache
 from ._records import Ragged
 from ._torch_data import tensors
 from .errors import UsageError
@@ -123,7 +123,7 @@ class DataLoader:
         return found if transform is None else list(map(transform, found))
 
 
-def _batches_in(batches: Any, nbytes: int) -> int:
+def _batches_in(batches: Batches, nbytes: int) -> int:
     """Returns how many batches take about as many bytes, but at least one."""
     stored = count = 0
     for records, _ in batches._gather.parts():
