@@ -16,7 +16,7 @@ GOALS = {"warm": 1.0, "cold": 1.0, "http": 1.0, "epoch": 0.9}
 RESUMED = {True: 'exactly', None: 'fails', False: 'in another order'}
 
 
-#: What is no other: Holdall, and the floor.
+#: Contestants that are not compared with: Holdall itself, and the floor.
 OWN = ("holdall", "floor")
 
 

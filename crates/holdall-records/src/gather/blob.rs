@@ -26,6 +26,9 @@ impl Blob {
             RunSelection::Range(range) => {
                 if *range == (0..self.len()) {
                     self.compare()?;
+                } else if !range.is_empty() {
+                    // Before memory is taken for all of them.
+                    self.range(range.end - 1)?;
                 }
                 self.column(range.clone())?
             }
