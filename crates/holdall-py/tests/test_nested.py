@@ -282,16 +282,6 @@ def test_a_checkpoint_comes_back_as_it_was(tmp_path, format):
     same(CHECKPOINT, holdall.load(tmp_path / "again.zt"), order=False)
 
 
-@pytest.mark.parametrize("format", ["zt", "ztensor2"])
-@pytest.mark.parametrize("value", [b"ab", bytearray(b"ab"), np.float32(3), np.datetime64("2020-01-01")], ids=str)
-def test_bytes_and_scalars_alone_come_back_as_they_were(tmp_path, format, value):
-    same({"v": value}, saved(tmp_path / f"a.{format}", {"v": value}))
-    with holdall.open(tmp_path / f"a.{format}") as f:
-        assert f["v"].shape == np.asarray(np.frombuffer(value, np.uint8) if isinstance(value, (bytes, bytearray)) else value).shape
-    # Formats without nested values have an array.
-    assert isinstance(saved(tmp_path / "a.safetensors", {"v": value})["v"], np.ndarray)
-
-
 def test_a_nested_value_that_was_edited_comes_by_names(tmp_path):
     path = tmp_path / "c.zt"
     holdall.save(path, {"a": {"b": np.ones(2)}, "n": 3})

@@ -10,7 +10,7 @@ __all__ = [
     "Answers", "Arriving", "Blob", "Buffer", "Column", "Columns", "Edit", "File", "Model", "Package", "Part", "PrivateMaps", "Records", "Server", "Staged", "Writer", "__version__", "another_handle", "append", "arrow_array",
     "arrow_schema", "arrow_stream", "arrow_views", "build", "command", "compact", "contents", "encode_records", "encode_runs", "fetch", "file_attribute", "formats", "limit_remedies", "model_folder",
     "noted", "pack",
-    "record_kind", "record_types", "remedies", "row_columns", "salvage", "sample", "sample_among", "save", "scan",
+    "record_kind", "record_types", "remedies", "row_columns", "salvage", "sample", "sample_among", "save", "scan", "shuffle_numbers",
     "schema_check", "schema_code", "schema_diff", "schema_header", "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view",
     "shrink", "type_name",
 ]  # fmt: skip

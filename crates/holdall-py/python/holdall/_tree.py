@@ -30,15 +30,10 @@ _LISTS: dict[str, Callable[[Iterable[Any]], Any]] = {"$tuple": tuple, "$set": se
 _PAIRS: dict[str, Callable[[Iterable[Any]], Any]] = {"$dict": dict, "$ordered": OrderedDict}
 
 
-def nested(tensors: Mapping[Any, Any], format: str | None) -> tuple[Any, Any] | None:
-    """Returns the first entry of a mapping that is not an array with a name; ``None`` if all entries are. Formats without
-    nested values take bytes and scalars of NumPy as arrays."""
-    import numpy as np
-
+def nested(tensors: Mapping[Any, Any]) -> tuple[Any, Any] | None:
+    """Returns the first entry of a mapping that is not an array with a name; ``None`` if all entries are."""
     for name, value in tensors.items():
         if type(value) in PLAIN or type(name) in (int, bool, float, tuple, type(None)):
-            return name, value
-        if format in FORMATS and (type(value) in (bytes, bytearray) or isinstance(value, np.generic)):
             return name, value
     return None
 

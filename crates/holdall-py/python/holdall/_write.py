@@ -145,7 +145,7 @@ def _save(
     if isinstance(tensors, File):
         source = (tensors._native, keeps_attributes)
     else:
-        more = nested(tensors, format)
+        more = nested(tensors)
         if more is not None:
             tensors, tree = _flattened(tensors, format, *more)
             writing["attributes"] = {**(writing["attributes"] or {}), TREE: tree}
