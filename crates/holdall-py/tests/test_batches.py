@@ -349,12 +349,45 @@ def test_threads_read_several_batches_with_one_call(torch, paths, monkeypatch):
     data = holdall.torch.IterableDataset(paths, ["id"], batch=4, shuffle=2)
     loader = holdall.torch.DataLoader(data, num_workers=2)
     read, sizes = loader._read, []
-    monkeypatch.setattr(loader, "_read", lambda some, epoch: sizes.append(len(some)) or read(some, epoch))
+    monkeypatch.setattr(loader, "_read", lambda some, *more: sizes.append(len(some)) or read(some, *more))
     wanted = ids(data)
     assert ids(loader) == wanted and sorted(sizes) == [1, 2, 4, 8, 11]
     sizes.clear()
     monkeypatch.setattr(_torch_loader, "BYTES", 1)
     assert ids(loader) == wanted and sizes == [1] * 26
+
+
+def test_memory_of_dropped_batches_is_used_again(torch, tmp_path, monkeypatch):
+    from holdall import _torch_loader
+
+    monkeypatch.setattr(_torch_loader, "BYTES", 1)
+    rows = np.zeros(4000, [("id", "<i4"), ("x", "<f4", 100)])
+    rows["id"] = np.arange(4000)
+    rows["x"] = np.arange(4000)[:, None]
+    holdall.save(tmp_path / "rows.zt", {"rows": rows})
+    data = holdall.torch.IterableDataset(tmp_path / "rows.zt", batch=400, shuffle=1)
+    loader = holdall.torch.DataLoader(data, num_workers=2, prefetch_factor=1)
+
+    def address(batch):
+        x = batch["x"]
+        return x.data_ptr() if hasattr(x, "data_ptr") else x.__array_interface__["data"][0]
+
+    def check(batch):
+        assert batch["x"][:, 7].tolist() == batch["id"].tolist()
+
+    addresses = set()
+    for batch in loader:
+        check(batch)
+        addresses.add(address(batch))
+    assert len(addresses) < 10
+    # Those that are kept do not change.
+    kept = list(loader)
+    assert len({address(batch) for batch in kept}) == 10 and sorted(ids(kept)) == list(range(4000))
+    part = [batch["x"][1] for batch in loader]
+    for batch in kept:
+        check(batch)
+    for x, batch in zip(part, kept):
+        assert x.tolist() == batch["x"][1].tolist()
 
 
 def test_a_failure_of_a_thread_is_the_callers(torch, paths):

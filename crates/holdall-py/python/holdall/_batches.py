@@ -376,13 +376,13 @@ class Batches:
             raise IndexError(f"batch {at} of {len(self)}")
         return self._gather.read(self._orders(range(at, at + 1))[at])
 
-    def _read_together(self, batches: range, epoch: int) -> tuple[dict[str, Any], list[int]]:
+    def _read_together(self, batches: range, epoch: int, room: Room) -> tuple[dict[str, Any], list[int]]:
         """Reads consecutive batches of this rank with one call: the columns of all of their records, and the number of
         records of each."""
         numbers = self._numbers(batches, epoch)
         size = self._batch
         sizes = [len(numbers[first : first + size]) for first in range(0, len(numbers), size)]
-        return self._gather.read(numbers), sizes
+        return self._gather.read(numbers, room), sizes
 
     def _orders(self, batches: range) -> dict[int, np.ndarray[Any, Any]]:
         """Returns the numbers of the records of batches of this rank."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
-from ._batches import Batches, fill_cache
+from ._batches import Batches, fill_cache, new_memory
 from ._records import Ragged
 from ._torch_data import tensors
 from .errors import UsageError
@@ -16,6 +18,8 @@ __all__ = ["DataLoader"]
 
 #: The number of bytes of records that a thread reads with one call, and the largest number of batches.
 BYTES, MOST = 1 << 20, 64
+#: The least number of bytes of a column whose memory is used again: of fewer, the allocator keeps it.
+LEAST = 1 << 16
 
 
 class DataLoader:
@@ -89,13 +93,14 @@ class DataLoader:
         most = _batches_in(batches, BYTES)
         ahead: deque[Future[list[Any]]] = deque()
         pool = ThreadPoolExecutor(self.num_workers, "holdall-batches")
+        memory = _Memory(self.num_workers * (self.prefetch_factor + 1))
         size = 1
         try:
             while True:
                 while at < count and len(ahead) < self.num_workers * self.prefetch_factor:
                     # The first batch does not wait for many.
                     some = range(at, min(count, at + size))
-                    ahead.append(pool.submit(self._read, some, state["epoch"]))
+                    ahead.append(pool.submit(self._read, some, state["epoch"], memory))
                     at, size = some.stop, min(2 * size, most)
                 if not ahead:
                     break
@@ -109,18 +114,52 @@ class DataLoader:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _read(self, some: range, epoch: int) -> list[Any]:
+    def _read(self, some: range, epoch: int, memory: _Memory) -> list[Any]:
         """Reads consecutive batches."""
         import torch
 
         batches, transform = self.dataset._batches, self.dataset._transform
-        columns, sizes = batches._read_together(some, epoch)
+        columns, sizes = batches._read_together(some, epoch, memory.room)
         made = tensors(torch, columns)
         if self.pin_memory:
             made = _pinned(made)
         parts = {path: _parts(column, sizes) for path, column in made.items()}
         found = [dict(zip(parts, each)) for each in zip(*parts.values())]
         return found if transform is None else list(map(transform, found))
+
+
+class _Memory:
+    """Memory of columns, which is used again once all batches in it were dropped: fresh memory is cleared by the system, which
+    takes as long as to read the records."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: dict[int, list[Any]] = {}
+        self._lock = Lock()
+
+    def room(self, nbytes: int) -> Any:
+        """Returns writable memory, as an array of bytes."""
+        if nbytes < LEAST:
+            return new_memory(nbytes)
+        with self._lock:
+            kept = self._kept.setdefault(nbytes, [])
+            for at in range(len(kept)):
+                if _references(kept, at) == _UNUSED:
+                    return kept[at][:]
+            made = new_memory(nbytes)
+            # The columns of one read may have the same size.
+            if len(kept) < 4 * self._most:
+                kept.append(made)
+            return made[:]
+
+
+def _references(kept: list[Any], at: int) -> int:
+    """Returns how many references there are to an array; batches refer to the array that they are views of."""
+    return sys.getrefcount(kept[at])
+
+
+#: The references to an array that only the list refers to.
+_UNUSED = _references([object()], 0)
 
 
 def _batches_in(batches: Batches, nbytes: int) -> int:
