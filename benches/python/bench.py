@@ -197,11 +197,12 @@ NOTES = {
     ),
     "polars trades": "an Arrow file is mapped as it is; of records each member is gathered, each text is checked and has 16 bytes written for it, and Polars makes a category of the enum.",
     "column table": "the values of a column lie a record of 96 bytes apart: all cache lines of the records are fetched, 12 times the bytes of "
-    "the column, as the floor does it.",
+    "the column, as the floor does it; a loop in C over the mapped records took 7.3 ms of a processor for the sum in the run of 2026-11-29. A column that is read "
+    "alone is better a tensor of its own: `as columns`.",
     "text table": "as `column table`: the entries of the texts are in the records. Each text is also checked to be UTF-8, where an Arrow file is "
-    "mapped as it is and believed.",
+    "mapped as it is and believed. A blob does not help: its entries of 16 bytes are followed one by one, and all its bytes are compared with their digest.",
     "pandas table": "as `column table`, for all columns: an Arrow file has them as pandas wants them. All bytes are also compared with "
-    "their digest.",
+    "their digest. To copy all columns into memory that is there took a loop in C 15.5 ms of a processor in the run of 2026-11-29, on two threads.",
     "group table": "as `text table`.",
     "parquet trades": "columns are made of the records first, as for `pandas trades`; what is left is pyarrow's, the same for both.",
 }
