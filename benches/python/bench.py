@@ -202,7 +202,7 @@ NOTES = {
     "text table": "as `column table`: the entries of the texts are in the records. Each text is also checked to be UTF-8, where an Arrow file is "
     "mapped as it is and believed. A blob does not help: its entries of 16 bytes are followed one by one, and all its bytes are compared with their digest.",
     "pandas table": "as `column table`, for all columns: an Arrow file has them as pandas wants them. All bytes are also compared with "
-    "their digest. To copy all columns into memory that is there took a loop in C 15.5 ms of a processor in the run of 2026-11-29, on two threads.",
+    "their digest. To copy all columns into memory in use took a loop in C 15.5 ms of a processor in the run of 2026-11-29, on two threads.",
     "group table": "as `text table`.",
     "parquet trades": "columns are made of the records first, as for `pandas trades`; what is left is pyarrow's, the same for both.",
 }
