@@ -10,6 +10,8 @@ Contestants run one after the other, round after round, each in a process that h
 the dataset to the last batch of an epoch, or to the first batch after `--seconds` from the first (four times as long over HTTP): workers
 start and files are fetched in that time. Every batch has 256 records, as tensors; each contestant is used as its documentation says, see
 `shuffle_peers.py`.
+Workers of `holdall` are threads (`holdall.torch.DataLoader`); those of all others, `holdall, processes` among them, are processes of
+torch's `DataLoader`. `floor` is that loader with a dataset that yields the same tensors again and again.
 `warm`: files are in the system's cache. `cold`: they were dropped from it before each run. `http`: they are on a server on
 loopback that waits 20 ms before each response. `epoch`: records in order, warm.
 LitData and MosaicML Streaming shuffle chunks and the records within them or near each other, and `datasets` over HTTP a buffer of 10,000
@@ -49,7 +51,7 @@ SIZES = {64: 1_000_000, 512: 200_000, 4096: 60_000}
 SETTINGS = ("warm", "cold", "http", "epoch")
 LATENCY_MS = 20
 #: What was written for whom.
-FILES = {"lance, take": "lance"}
+FILES = {"lance, take": "lance", "holdall, processes": "holdall"}
 HEADING = "## Shuffled batches"
 
 

@@ -8,8 +8,8 @@ from shuffle_base import BATCH, SEED, Contestant, arrow_batches, pieces, width
 
 
 class Holdall(Contestant):
-    """`holdall.torch.IterableDataset`, for a `DataLoader` without automatic batches; over HTTP with a folder for blocks of the
-    file (`cache=`). It goes on after `skip`."""
+    """`holdall.torch.IterableDataset` and `holdall.torch.DataLoader`, whose workers are threads; over HTTP with a folder for
+    blocks of the file (`cache=`). It goes on after `skip`."""
 
     def write(self, path, size, count):
         import holdall
@@ -34,7 +34,45 @@ class Holdall(Contestant):
         data = holdall.torch.IterableDataset(source, batch=BATCH, shuffle=SEED if shuffle else None)
         if skip:
             data.skip(skip)
+        return self.ahead(data, workers)
+
+    def ahead(self, data, workers):
+        import holdall.torch
+
+        return holdall.torch.DataLoader(data, num_workers=workers)
+
+
+class HoldallProcesses(Holdall):
+    """The same dataset in torch's `DataLoader`, whose workers are processes."""
+
+    def write(self, path, size, count):
+        pass
+
+    def ahead(self, data, workers):
         return self.loader(data, workers, batch_size=None)
+
+
+class Floor(Contestant):
+    """The least that torch's `DataLoader` takes: a dataset that has no records to read, and yields the same tensors again
+    and again."""
+
+    def write(self, path, size, count):
+        (path / "size").write_text(str(size))
+
+    def batches(self, at, shuffle, workers, skip=0):
+        import torch
+
+        size = int((at.path / "size").read_text())
+        label = torch.arange(BATCH)
+        x = torch.zeros(BATCH, width(size))
+        x[:, 0] = label
+
+        class Same(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                while True:
+                    yield {"x": x, "label": label}
+
+        return self.loader(Same(), workers, batch_size=None)
 
 
 class LitData(Contestant):

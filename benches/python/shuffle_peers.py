@@ -18,10 +18,11 @@ import time
 
 from shuffle_arrow import Arrow, Lance, LanceTake, Vortex
 from shuffle_base import BATCH, labels, width
-from shuffle_loaders import Datasets, Holdall, LitData, Mds
+from shuffle_loaders import Datasets, Floor, Holdall, HoldallProcesses, LitData, Mds
 
 CONTESTANTS = {
     "holdall": Holdall,
+    "holdall, processes": HoldallProcesses,
     "lance": Lance,
     "lance, take": LanceTake,
     "litdata": LitData,
@@ -29,6 +30,7 @@ CONTESTANTS = {
     "datasets": Datasets,
     "arrow": Arrow,
     "vortex": Vortex,
+    "floor": Floor,
 }
 #: The packages of which versions are shown, and the folder of whose files a contestant reads.
 PACKAGES = {

@@ -5,9 +5,10 @@ use crate::errors::Raise;
 use crate::file::NativeFile;
 use crate::kinds::dtype_name;
 use crate::memory::Buffer;
-use crate::records::{Picked, STEP};
+use crate::records::{NativeColumn, Picked, STEP};
 use bytes::Bytes;
 use holdall::json::parse;
+use holdall::records::gather::RunSelection;
 use holdall::schema::Content;
 use holdall::{Blob, Result, TensorRecords as _};
 use pyo3::prelude::*;
@@ -78,6 +79,16 @@ impl NativeBlob {
             Ok(out)
         });
         Ok(found.raise(py)?.into_iter().map(Buffer::frozen).collect())
+    }
+
+    /// Returns the texts or bytes at these positions as a column.
+    fn gather(&self, py: Python<'_>, indices: Picked) -> PyResult<NativeColumn> {
+        let blob = self.get(py)?;
+        let found = py.detach(|| match &indices {
+            Picked::Range(range) => blob.gather(&RunSelection::Range(range.clone())),
+            Picked::At(indices) => blob.gather(&RunSelection::At(indices)),
+        });
+        found.raise(py).map(NativeColumn::from)
     }
 
     /// Returns the text runs at these positions, or with `some` the first of them, as above. With

@@ -43,6 +43,7 @@ mod model;
 mod noted;
 mod numpy;
 mod options;
+mod order;
 #[cfg(feature = "carton")]
 mod pack;
 #[cfg(feature = "carton")]
@@ -121,6 +122,8 @@ mod _holdall {
     use super::model::{NativeAnswers, NativeModel};
     #[pymodule_export]
     use super::noted::{file_attribute, noted};
+    #[pymodule_export]
+    use super::order::shuffle_numbers;
     #[cfg(feature = "carton")]
     #[pymodule_export]
     use super::pack::{fetch, pack, shrink};

@@ -347,7 +347,7 @@ impl NativeRecords {
                 false => records.gather_as(&paths, &forms, &indices.chosen(), &work),
             }
         })?;
-        Ok(columns.into_iter().map(|column| NativeColumn(Mutex::new(Some(column)))).collect())
+        Ok(columns.into_iter().map(NativeColumn::from).collect())
     }
 
     /// Returns a bit for each record, set if it has the member; `None` if all have it.
@@ -503,6 +503,12 @@ impl Picked {
 /// A gathered column, until it is taken.
 #[pyclass(frozen, name = "Column", module = "holdall._holdall")]
 pub(crate) struct NativeColumn(Mutex<Option<Gathered>>);
+
+impl From<Gathered> for NativeColumn {
+    fn from(column: Gathered) -> NativeColumn {
+        NativeColumn(Mutex::new(Some(column)))
+    }
+}
 
 impl NativeColumn {
     pub(crate) fn take(&self) -> PyResult<Gathered> {

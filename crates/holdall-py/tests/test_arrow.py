@@ -212,6 +212,27 @@ def test_blobs(file):
     assert pa.table(file["vectors"].blob()[::-1])["vectors"].to_pylist() == [[3.0], [], [1.0, 2.0]]
 
 
+@pytest.mark.parametrize("io", ["map", "read"])
+def test_texts_of_blobs_are_columns(tmp_path, monkeypatch, io):
+    from holdall import _arrow
+
+    texts = [f"ü{n}" * (n % 4) for n in range(1000)]
+    holdall.save(tmp_path / "b.mt", {"texts": holdall.Runs(texts, "utf-8"), "again": holdall.Runs(["a", "b"] * 50, "utf-8", dedup=True)})
+    with holdall.open(tmp_path / "b.mt", io=io) as f:
+        blob = f["texts"].blob()
+        assert pa.table(blob)["texts"].to_pylist() == texts
+        assert pa.table(blob[10:20])["texts"].to_pylist() == texts[10:20]
+        assert pa.table(blob[[999, 3, 3]])["texts"].to_pylist() == [texts[999], texts[3], texts[3]]
+        assert pa.table(blob[:0])["texts"].to_pylist() == []
+        assert pa.table(f["again"].blob())["again"].to_pylist() == ["a", "b"] * 50
+        monkeypatch.setattr(_arrow, "_BYTES", 4096)
+        table = pa.table(blob)
+        assert table["texts"].num_chunks > 1 and table["texts"].to_pylist() == texts
+        if io == "map":
+            heap = f["texts"].components["blob_data"].numpy().__array_interface__["data"][0]
+            assert table["texts"].chunk(0).buffers()[2].address == heap
+
+
 def test_tensors_without_a_copy(path):
     with holdall.open(path, io="map") as f:
         w = pa.array(f["w"])

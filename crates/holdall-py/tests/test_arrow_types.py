@@ -105,6 +105,21 @@ def test_a_column_comes_back_as_it_was(tmp_path, name):
                 assert len(frame) == 10
 
 
+@pytest.mark.parametrize(
+    "values",
+    [[7, 5], [0.1, 1e300], [DAY, datetime.date(1970, 1, 2)], [decimal.Decimal("2.5"), decimal.Decimal("1.50")], [True, False], [b"b", b"a"], [datetime.timedelta(3), datetime.timedelta(1)]],
+    ids=repr,
+)
+def test_the_order_of_categories_comes_back(tmp_path, values):
+    """Of each batch, although its rows do not have all of them."""
+    chunks = [[1, None, 0], [1, 1]]
+    chunks = [pa.DictionaryArray.from_arrays(pa.array(chunk, pa.int8()), pa.array(values), ordered=True) for chunk in chunks]
+    table = pa.table({"c": pa.chunked_array(chunks)})
+    back = through(tmp_path, table)
+    same(back, table)
+    assert all(chunk.dictionary.to_pylist() == values for chunk in back["c"].chunks)
+
+
 def test_a_whole_table_comes_back(tmp_path):
     table = pa.table(COLUMNS)
     same(through(tmp_path, table), table)

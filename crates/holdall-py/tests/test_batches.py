@@ -293,6 +293,122 @@ def test_a_lent_batch_that_was_changed_is_sent(tmp_path):
             assert ("twice" in batch) == (wanted[0] % 3 == 1)
 
 
+def same(a, b):
+    """Whether batches have the same columns."""
+    if isinstance(a, holdall.Ragged):
+        return same(a.values, b.values) and same(a.offsets, b.offsets)
+    return a.tolist() == b.tolist() if hasattr(a, "tolist") else a == b
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_threads_read_ahead(torch, paths, workers):
+    data = holdall.torch.IterableDataset(paths, batch=8, shuffle=4)
+    loader = holdall.torch.DataLoader(data, num_workers=workers)
+    wanted = list(data)
+    found = list(loader)
+    assert len(found) == len(loader) == len(wanted) == 13 and len(found[-1]["id"]) == 5
+    for one, other in zip(found, wanted):
+        assert list(one) == list(other) and all(same(one[path], other[path]) for path in one)
+    # Batches may be views of one tensor, but do not overlap.
+    for batch in found:
+        batch["when"] += 1000
+    times = [n for batch in found for n in batch["when"].tolist()]
+    assert sorted(times) == [n * 10**9 + 1000 for n in range(101)]
+    doubled = holdall.torch.IterableDataset(paths, ["id"], batch=8, transform=lambda b: b["id"].tolist())
+    assert [len(ids) for ids in holdall.torch.DataLoader(doubled, num_workers=workers)] == [8] * 12 + [5]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_threads_go_on_where_the_caller_stopped(torch, paths, workers):
+    data = holdall.torch.IterableDataset(paths, ["id"], batch=8, shuffle=4)
+    loader = holdall.torch.DataLoader(data, num_workers=workers, prefetch_factor=1)
+    every = ids(data)
+    running = iter(loader)
+    first = [next(running)["id"].tolist() for _ in range(5)]
+    state = loader.state_dict()
+    assert state == {"epoch": 0, "first": 0, "given": 5}
+    # What was read ahead counts only when it is received.
+    running.close()
+    again = holdall.torch.DataLoader(holdall.torch.IterableDataset(paths, ["id"], batch=8, shuffle=4), num_workers=workers)
+    again.load_state_dict(state)
+    assert sum(first, []) + ids(again) == every == ids(again)
+    loader.set_epoch(1)
+    assert sorted(ids(loader)) == sorted(every) and ids(loader) != every
+    # An epoch that starts during iteration.
+    running = iter(loader)
+    next(running)
+    loader.set_epoch(0)
+    if workers:
+        list(running)
+    assert ids(loader) == every
+
+
+def test_threads_read_several_batches_with_one_call(torch, paths, monkeypatch):
+    from holdall import _torch_loader
+
+    data = holdall.torch.IterableDataset(paths, ["id"], batch=4, shuffle=2)
+    loader = holdall.torch.DataLoader(data, num_workers=2)
+    read, sizes = loader._read, []
+    monkeypatch.setattr(loader, "_read", lambda some, *more: sizes.append(len(some)) or read(some, *more))
+    wanted = ids(data)
+    assert ids(loader) == wanted and sorted(sizes) == [1, 2, 4, 8, 11]
+    sizes.clear()
+    monkeypatch.setattr(_torch_loader, "BYTES", 1)
+    assert ids(loader) == wanted and sizes == [1] * 26
+
+
+def test_memory_of_dropped_batches_is_used_again(torch, tmp_path, monkeypatch):
+    from holdall import _torch_loader
+
+    monkeypatch.setattr(_torch_loader, "BYTES", 1)
+    rows = np.zeros(4000, [("id", "<i4"), ("x", "<f4", 100)])
+    rows["id"] = np.arange(4000)
+    rows["x"] = np.arange(4000)[:, None]
+    holdall.save(tmp_path / "rows.zt", {"rows": rows})
+    data = holdall.torch.IterableDataset(tmp_path / "rows.zt", batch=400, shuffle=1)
+    loader = holdall.torch.DataLoader(data, num_workers=2, prefetch_factor=1)
+
+    def address(batch):
+        x = batch["x"]
+        return x.data_ptr() if hasattr(x, "data_ptr") else x.__array_interface__["data"][0]
+
+    def check(batch):
+        assert batch["x"][:, 7].tolist() == batch["id"].tolist()
+
+    addresses = set()
+    for batch in loader:
+        check(batch)
+        addresses.add(address(batch))
+    assert len(addresses) < 10
+    # Those that are kept do not change.
+    kept = list(loader)
+    assert len({address(batch) for batch in kept}) == 10 and sorted(ids(kept)) == list(range(4000))
+    part = [batch["x"][1] for batch in loader]
+    for batch in kept:
+        check(batch)
+    for x, batch in zip(part, kept):
+        assert x.tolist() == batch["x"][1].tolist()
+
+
+def test_a_failure_of_a_thread_is_the_callers(torch, paths):
+    def fails(batch):
+        if 50 in batch["id"].tolist():
+            raise ValueError("fifty")
+        return batch
+
+    data = holdall.torch.IterableDataset(paths, ["id"], batch=8, transform=fails)
+    found = []
+    with pytest.raises(ValueError, match="fifty"):
+        for batch in holdall.torch.DataLoader(data, num_workers=2):
+            found.append(batch)
+    assert len(found) <= 6
+    for wrong in ({"num_workers": -1}, {"prefetch_factor": 0}):
+        with pytest.raises(holdall.UsageError):
+            holdall.torch.DataLoader(data, **wrong)
+    with pytest.raises(holdall.UsageError, match="IterableDataset, found list"):
+        holdall.torch.DataLoader([1])
+
+
 def test_open_files_are_sources(torch, paths):
     with holdall.open(paths[0]) as file:
         count = len(file["rows"].records())

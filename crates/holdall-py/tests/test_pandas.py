@@ -107,3 +107,43 @@ def test_records_that_are_no_structs(tmp_path):
     holdall.build(tmp_path / "a.mt", [3, 1, 2], {"TypeDef:Int32": True})
     records = holdall.open(tmp_path / "a.mt")["records"].records()
     assert records.to_pandas()["records"].tolist() == [3, 1, 2]
+
+
+def test_a_frame_comes_back_in_its_types(tmp_path):
+    """Types that records do not have are those of the frame again: zones, durations, dates, decimals, periods."""
+    import datetime
+    from decimal import Decimal
+
+    pytest.importorskip("pyarrow")
+    days = [datetime.date(2020, 1, 1), datetime.date(1970, 1, 2), None]
+    frame = pd.DataFrame(
+        {
+            "zone": pd.to_datetime(pd.Series(["2020-01-01", "2020-06-01", None])).dt.tz_localize("Europe/Paris"),
+            "seconds": np.array(["2020-01-01", "NaT", "2021-01-01"], "M8[s]"),
+            "nanos": np.array(["2020-01-01", "NaT", "2021-01-01"], "M8[ns]"),
+            "wait": pd.to_timedelta([1, 2, None], "s"),
+            "year": pd.period_range("2020", "2022", freq="Y"),
+            "span": pd.interval_range(0, 3),
+            "price": [Decimal("1.50"), None, Decimal("-2.25")],
+            "day": days,
+            "order": pd.Categorical(["lo", "hi", None], ["lo", "hi"], ordered=True),
+            "loose": pd.Categorical(["b", "a", "b"]),
+            "numbered": pd.Categorical([7, 5, 7], [7, 5], ordered=True),
+            "id": np.arange(3),
+            "lists": [[1], [2, None], None],
+        }
+    )
+    holdall.build(tmp_path / "f.zt", frame)
+    with holdall.open(tmp_path / "f.zt") as f:
+        r = f["records"].records()
+        back, some, two = r.to_pandas(), r[1:].to_pandas(), r[["zone", "order"]].to_pandas()
+    plain = [name for name in frame if name != "lists"]
+    pd.testing.assert_frame_equal(back[plain], frame[plain])
+    pd.testing.assert_frame_equal(some[plain], frame[plain][1:].reset_index(drop=True))
+    pd.testing.assert_frame_equal(two, frame[["zone", "order"]])
+    assert [None if row is None else list(row) for row in back["lists"][:1]] == [[1.0]]
+    assert back["lists"][1][0] == 2.0 and np.isnan(back["lists"][1][1]) and back["lists"][2] is None
+    # The frame is the caller's.
+    back.loc[0, "seconds"] = pd.Timestamp("1999-01-01")
+    back.loc[0, "wait"] = pd.Timedelta(5, "s")
+    assert r is not None and back["seconds"][0].year == 1999

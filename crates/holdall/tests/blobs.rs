@@ -1,6 +1,7 @@
 //! Blobs: runs of bytes by index, with every kind of source.
 
 use crate::records_files::{Made, blob, made, open, write};
+use holdall::records::gather::{RunSelection, Values};
 use holdall::records::{Build, RowsOptions};
 use holdall::schema::{Content, Entry};
 use holdall::{Blob, DType, Io, Result, TensorRecords as _, WriteOptions};
@@ -80,6 +81,46 @@ fn texts_are_those_that_are_read_one_by_one() {
     assert_eq!(mapped.texts().unwrap().unwrap().get(2).unwrap(), long);
     everywhere(&blob("bytes", &[b"a"], 1), |blob| {
         assert_eq!(blob.texts().unwrap_err().code(), "records/content");
+    });
+}
+
+/// Returns the runs of a column.
+fn column(blob: &Blob, chosen: &RunSelection<'_>) -> Result<Vec<Vec<u8>>> {
+    let found = blob.gather(chosen)?;
+    let Values::Runs(ends, bytes) = found.values else { panic!("{:?}", found.values) };
+    let ends: Vec<usize> =
+        ends.as_chunks().0.iter().map(|end| u64::from_le_bytes(*end) as usize).collect();
+    assert_eq!((ends.len(), found.absent, ends[0]), (found.len + 1, 0, 0));
+    Ok(ends.windows(2).map(|ends| bytes[ends[0]..ends[1]].to_vec()).collect())
+}
+
+#[test]
+fn runs_are_a_column() {
+    let long = vec![b'x'; 100_000];
+    let runs: [&[u8]; 4] = ["ä".as_bytes(), b"", &long, b"end"];
+    everywhere(&blob("utf-8", &runs, 1), |blob| {
+        assert_eq!(column(blob, &RunSelection::Range(0..4)).unwrap(), runs);
+        assert_eq!(column(blob, &RunSelection::Range(1..3)).unwrap(), runs[1..3]);
+        assert!(column(blob, &RunSelection::Range(2..2)).unwrap().is_empty());
+        let some = column(blob, &RunSelection::At(&[3, 0, 3, 1])).unwrap();
+        assert_eq!(some, [runs[3], runs[0], runs[3], runs[1]]);
+        for outside in [RunSelection::Range(3..5), RunSelection::Range(0..u64::MAX)] {
+            assert_eq!(column(blob, &outside).unwrap_err().code(), "records/index");
+        }
+        assert_eq!(column(blob, &RunSelection::At(&[4])).unwrap_err().code(), "records/index");
+    });
+    everywhere(&blob("bytes", &[&[0xff], &[0]], 1), |blob| {
+        assert_eq!(column(blob, &RunSelection::Range(0..2)).unwrap(), [[0xff], [0]]);
+    });
+    // A character is cut apart, so that only the whole is text.
+    for runs in [[&[0xc3][..], &[0xa4]], [b"a", &[0xff]]] {
+        everywhere(&blob("utf-8", &runs, 1), |blob| {
+            let e = column(blob, &RunSelection::Range(0..2)).unwrap_err();
+            assert_eq!(e.code(), "record/utf8", "{e}");
+        });
+    }
+    everywhere(&blob("F32", &[&[0; 4]], 4), |blob| {
+        assert_eq!(column(blob, &RunSelection::Range(0..1)).unwrap_err().code(), "records/content");
     });
 }
 

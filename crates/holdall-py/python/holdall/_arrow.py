@@ -256,17 +256,19 @@ def stream_of_blob(blob: Blob) -> Any:
     def batches() -> Iterator[Elements]:
         import numpy as np
 
+        if blob.dtype is None:
+            # As many as take about as many bytes as a batch of records; a small blob is one batch.
+            each = max(1, blob.tensor.nbytes // max(1, blob._native.head()[0]))
+            for start in range(0, len(blob), max(1, _BYTES // each)):
+                part = blob[start : start + max(1, _BYTES // each)]
+                yield len(part), 0, [None], [blob._native.gather(part._picked())], []
+            return
         for start in range(0, len(blob), BATCH):
-            part = blob[start : start + BATCH]
-            if blob.dtype is not None:
-                rows = list(part)
-                offsets = np.cumsum([0, *map(len, rows)], dtype="<i8")
-                below = _scalars(np.concatenate(rows))
-                column: Elements = (len(rows), 0, [None, _bytes(offsets)], [below], [])
-            else:
-                is_text = blob.content != "bytes"
-                column = _runs([text.encode() for text in part.texts()] if is_text else list(part))
-            yield len(part), 0, [None], [column], []
+            rows = list(blob[start : start + BATCH])
+            offsets = np.cumsum([0, *map(len, rows)], dtype="<i8")
+            below = _scalars(np.concatenate(rows))
+            column: Elements = (len(rows), 0, [None, _bytes(offsets)], [below], [])
+            yield len(rows), 0, [None], [column], []
 
     every = batches()
     return _holdall.arrow_stream(("+s", "", 0, [], [field], []), lambda: next(every, None))

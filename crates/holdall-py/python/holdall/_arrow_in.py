@@ -8,7 +8,7 @@ import os
 from typing import Any, Callable, Literal
 
 from ._arrow import pyarrow
-from ._arrow_types import VALUE, annotate, stored, stored_type
+from ._arrow_types import VALUE, add_categories, annotate, stored, stored_type
 from ._records import Records, Selection
 from .errors import MalformedError, UnsupportedError
 
@@ -172,13 +172,18 @@ def schema_of(of: Any) -> dict[str, Any]:
     reader = _reader(of)
     nodes = {field.name: _kind_of(field) for field in reader.schema}
     seen = _Seen()
+    orders: dict[str, list[str]] = {}
     for batch in reader:
         for name, column in zip(batch.schema.names, batch.columns):
             seen.column(name, stored(column))
+            if "enum" not in nodes[name]:
+                add_categories(orders.setdefault(name, []), column)
     for name, node in nodes.items():
         seen.finish(name, node)
     for field in reader.schema:
         annotate(nodes[field.name], field.type)
+        if orders.get(field.name):
+            nodes[field.name]["arrow.categories"] = orders[field.name]
     names = list(nodes)
     required = [name for name in names if name not in seen.optional]
     return {"type": "object", "TypeDef:Struct": names, "required": required, "properties": nodes}

@@ -5,6 +5,7 @@ readers see the stored values.
 
 - ``arrow.type``: the format string of the type in Arrow's C data interface.
 - ``arrow.dictionary``: the format string of the indices of a dictionary column, and ``arrow.ordered``.
+- ``arrow.categories``: the values of an ordered dictionary column that are not texts, as texts, in their order.
 - ``arrow.decimal`` and ``arrow.map``: decimals and maps, as the command writes them too.
 - ``arrow.nullable``: a member that could be null, although no record lacks it.
 - ``arrow.nulls``: a list with nulls. Its elements are structs with one optional member, ``value``.
@@ -19,9 +20,11 @@ import re
 from typing import Any
 
 from ._packages import package
+from .errors import UnsupportedError
 
 __all__ = [
     "VALUE",
+    "add_categories",
     "annotate",
     "declared_format",
     "dictionary",
@@ -249,7 +252,49 @@ def _compute() -> Any:
     return importlib.import_module("pyarrow.compute")
 
 
+def add_categories(texts: list[str], column: Any) -> None:
+    """Adds the values of an ordered dictionary column, as texts, to those of earlier batches."""
+    pa = package("pyarrow")
+    if not pa.types.is_dictionary(column.type) or not column.type.ordered:
+        return
+    try:
+        values = _as_numbers(pa, column.dictionary).cast(pa.string()).to_pylist()
+        if not _categories(pa, values, column.type.value_type).equals(column.dictionary):
+            raise pa.ArrowInvalid("other values")
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as e:
+        message = f"the order of categories of type {column.type.value_type} cannot be stored"
+        hint = "cast the categories to texts, or make them unordered"
+        raise UnsupportedError(message, code="python/arrow", kind="unsupported", hint=hint) from e
+    texts += [text for text in values if text is not None and text not in texts]
+
+
+def _as_numbers(pa: Any, values: Any) -> Any:
+    """Returns times of day and durations as the numbers of their units, other values as they are."""
+    if pa.types.is_time32(values.type):
+        return values.cast(pa.int32())
+    return values.cast(pa.int64()) if pa.types.is_time(values.type) or pa.types.is_duration(values.type) else values
+
+
+def _categories(pa: Any, texts: list[Any], kind: Any) -> Any:
+    """Returns the values of texts that :func:`add_categories` made."""
+    values = pa.array(texts, pa.string())
+    return values.cast(_as_numbers(pa, pa.array([], kind)).type).cast(kind)
+
+
 # From records.
+
+
+def _by_categories(pa: Any, array: Any, kind: Any, node: Any) -> Any:
+    """Returns values as indices of the categories that the schema names; ``None`` if it does not name all of them."""
+    texts = node.get("arrow.categories") if isinstance(node, dict) else None
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        return None
+    try:
+        values = _categories(pa, texts, kind.value_type)
+        indices = _compute().index_in(array, value_set=values).cast(kind.index_type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    return pa.DictionaryArray.from_arrays(indices, values) if indices.null_count == array.null_count else None
 
 
 def restored(array: Any, kind: Any, node: Any = None) -> Any:
@@ -262,7 +307,8 @@ def restored(array: Any, kind: Any, node: Any = None) -> Any:
         return pa.ExtensionArray.from_storage(kind, restored(array, kind.storage_type, node))
     if types.is_dictionary(kind):
         if not types.is_dictionary(found):
-            array = restored(array, kind.value_type, node).dictionary_encode()
+            array = restored(array, kind.value_type, node)
+            array = _by_categories(pa, array, kind, node) or array.dictionary_encode()
         values = restored(array.dictionary, kind.value_type)
         return pa.DictionaryArray.from_arrays(array.indices.cast(kind.index_type), values, ordered=kind.ordered)
     below = node.get("properties") if isinstance(node, dict) else None

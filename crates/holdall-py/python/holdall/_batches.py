@@ -355,8 +355,7 @@ class Batches:
         """Yields the batches of one worker of the rank, from where it stopped to the end; the next iteration
         starts over."""
         count = len(self)
-        if self._shuffle is not None and self._ranks <= _MAX_RANKS:
-            self._gather.fill_cache(worker, workers)
+        fill_cache(self, worker, workers)
         orders: dict[int, np.ndarray[Any, Any]] = {}
         epoch = self._epoch
         while (at := self._first + self._given * workers + worker) < count:
@@ -377,8 +376,21 @@ class Batches:
             raise IndexError(f"batch {at} of {len(self)}")
         return self._gather.read(self._orders(range(at, at + 1))[at])
 
+    def _read_together(self, batches: range, epoch: int, room: Room) -> tuple[dict[str, Any], list[int]]:
+        """Reads consecutive batches of this rank with one call: the columns of all of their records, and the number of
+        records of each."""
+        numbers = self._numbers(batches, epoch)
+        size = self._batch
+        sizes = [len(numbers[first : first + size]) for first in range(0, len(numbers), size)]
+        return self._gather.read(numbers, room), sizes
+
     def _orders(self, batches: range) -> dict[int, np.ndarray[Any, Any]]:
         """Returns the numbers of the records of batches of this rank."""
+        numbers, size = self._numbers(batches, self._epoch), self._batch
+        return {at: numbers[first : first + size] for at, first in zip(batches, range(0, len(numbers), size))}
+
+    def _numbers(self, batches: range, epoch: int) -> np.ndarray[Any, Any]:
+        """Returns the numbers of the records of batches of this rank, one batch after the other."""
         import numpy as np
 
         records, size = len(self._gather), self._batch
@@ -386,9 +398,13 @@ class Batches:
         numbers = (starts[:, None] + np.arange(size, dtype=np.int64)).reshape(-1)
         # The last batch may be smaller.
         numbers = numbers[: len(numbers) - max(0, int(starts[-1]) + size - records)]
-        if self._shuffle is not None:
-            numbers = shuffled(numbers, records, self._shuffle, self._epoch)
-        return {at: numbers[first : first + size] for at, first in zip(batches, range(0, len(numbers), size))}
+        return numbers if self._shuffle is None else shuffled(numbers, records, self._shuffle, epoch)
+
+
+def fill_cache(batches: Batches, worker: int = 0, workers: int = 1) -> None:
+    """Starts to read all records into a cache, if this rank is about to read many of them in random order."""
+    if batches._shuffle is not None and batches._ranks <= _MAX_RANKS:
+        batches._gather.fill_cache(worker, workers)
 
 
 #: The number of records of which the order is computed at a time.
@@ -407,24 +423,10 @@ def shuffled(numbers: np.ndarray[Any, Any], count: int, seed: int, epoch: int) -
     range."""
     import numpy as np
 
-    half = max(1, ((max(count, 2) - 1).bit_length() + 1) // 2)
-    mask, shift = np.uint64((1 << half) - 1), np.uint64(half)
-    keys = [np.uint64(_mixed((_mixed(seed) ^ _mixed(epoch + (1 << 32))) + at)) for at in range(_ROUNDS)]
-
-    def once(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        left, right = x >> shift, x & mask
-        for key in keys:
-            z = (right ^ key) * np.uint64(0x9E3779B97F4A7C15)
-            z ^= z >> np.uint64(32)
-            z *= np.uint64(0xD6E8FEB86659FD93)
-            z ^= z >> np.uint64(32)
-            left, right = right, left ^ (z & mask)
-        return (left << shift) | right
-
-    out = once(numbers.astype(np.uint64))
-    while (outside := out >= np.uint64(count)).any():
-        out[outside] = once(out[outside])
-    return out.astype(np.int64)
+    keys = [_mixed((_mixed(seed) ^ _mixed(epoch + (1 << 32))) + at) for at in range(_ROUNDS)]
+    out = numbers.astype(np.uint64)
+    _holdall.shuffle_numbers(out, count, keys)
+    return out.view(np.int64)
 
 
 def _mixed(n: int) -> int:

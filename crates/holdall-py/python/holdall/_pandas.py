@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from . import _holdall
-from ._arrow import _field
+from ._arrow import Arrow, _field
+from ._arrow_types import dictionary
 from ._kinds import _element, ndarray, written
 from ._records import bits
 from .errors import MissingPackageError
@@ -33,12 +35,16 @@ def frame(all: Records, of: Records | Selection, paths: Sequence[str] = ()) -> p
         members = [(name, written(name), at, maybe) for name, at, _, maybe in row.more]
     else:
         return pd.DataFrame({all.tensor.name: _objects(of.values(""))})
-    wanted = {name: path for name, path, at, maybe in members if _is_gathered(all, at, maybe)}
+    nodes = _nodes(all)
+    given = _given(of, {name for name, *_ in members if _is_other_type(nodes.get(name))}, paths)
+    wanted = {name: path for name, path, at, maybe in members if name not in given and _is_gathered(all, at, maybe)}
     made = dict(zip(wanted, all._native.gather(list(wanted.values()), of._picked())))
     columns = {}
     for name, path, at, maybe in members:
-        if name in made:
-            columns[name] = _column(pd, all, at, maybe, made[name], len(of))
+        if name in given:
+            columns[name] = given[name]
+        elif name in made:
+            columns[name] = _column(pd, all, at, maybe, made[name], len(of), nodes.get(name))
         elif all._types.rows[at].kind == "string":
             columns[name] = pd.array(of.texts(path), dtype="string")
         else:
@@ -65,7 +71,52 @@ def _is_gathered(all: Records, at: int, maybe: bool) -> bool:
     return is_known and not (maybe and (row.more == "float16" or row.more.startswith("complex")))
 
 
-def _column(pd: Any, all: Records, at: int, maybe: bool, made: _holdall.Column, count: int) -> Any:
+def _nodes(all: Records) -> dict[str, Any]:
+    """Returns the schemas of the members, if a table's types are in them."""
+    if '"arrow.' not in all.tensor.attributes["metatensor.kind"]:
+        return {}
+    nodes = all.schema.get("properties")
+    return nodes if isinstance(nodes, dict) else {}
+
+
+#: Types of Arrow that change nothing about a column of pandas: forms of texts and bytes, and nanoseconds without a zone.
+_SAME_TYPES = re.compile(r"v?[uz]|w:\d+|tsn:")
+
+
+def _is_other_type(node: Any) -> bool:
+    """Returns whether a column was given in a type of Arrow that its member does not have, such as a decimal."""
+    if not isinstance(node, dict):
+        return False
+    said = {key: value for key, value in node.items() if key.startswith("arrow.") and key != "arrow.nullable"}
+    if "enum" in node:
+        # Categories.
+        return "arrow.extension" in said
+    kind = said.get("arrow.type")
+    if isinstance(kind, str) and _SAME_TYPES.fullmatch(kind):
+        del said["arrow.type"]
+    return bool(said) or any(_is_other_type(below) for below in _below(node))
+
+
+def _below(node: dict[str, Any]) -> Iterator[Any]:
+    yield node.get("items")
+    properties = node.get("properties")
+    yield from properties.values() if isinstance(properties, dict) else ()
+
+
+def _given(of: Records | Selection, names: set[str], paths: Sequence[str]) -> dict[str, Any]:
+    """Returns columns in the types that they were given in, which pyarrow converts to those of pandas."""
+    if not names or find_spec("pyarrow") is None:
+        return {}
+    import pyarrow as pa
+
+    arrow = Arrow(of, paths)
+    arrow._columns = [column for column in arrow._columns if column[0] in names]
+    frame = pa.table(arrow).to_pandas()
+    # Copied, since pyarrow may lend its own memory.
+    return {name: frame[name].array.copy() for name in names}
+
+
+def _column(pd: Any, all: Records, at: int, maybe: bool, made: _holdall.Column, count: int, node: Any) -> Any:
     import numpy as np
 
     row = all._types.rows[at]
@@ -82,7 +133,8 @@ def _column(pd: Any, all: Records, at: int, maybe: bool, made: _holdall.Column, 
         codes = places.astype(np.min_scalar_type(-len(row.more[1]) - 1))
         if absent is not None:
             codes[absent] = -1
-        return pd.Categorical.from_codes(codes, categories=list(row.more[1]))
+        _, is_ordered = dictionary(node) or ("", False)
+        return pd.Categorical.from_codes(codes, categories=list(row.more[1]), ordered=is_ordered)
     values = bits(data, count) if row.more == "bool" else np.ndarray(count, _element(row.more), memory)
     if absent is None:
         return values

@@ -8,9 +8,10 @@ from typing import Any
 
 from . import _torch
 from ._file import open as _open
+from ._torch_loader import DataLoader
 from .numpy import save, save_file
 
-__all__ = ["Dataset", "IterableDataset", "load", "load_file", "load_model", "save", "save_file", "save_model"]
+__all__ = ["DataLoader", "Dataset", "IterableDataset", "load", "load_file", "load_model", "save", "save_file", "save_model"]
 
 
 def __dir__() -> list[str]:

@@ -307,7 +307,7 @@ fn copy_heap(
 }
 
 /// Returns an iterator over runs with these ends.
-fn parts<'r>(runs: &'r [u8], ends: &[u8]) -> impl Iterator<Item = &'r [u8]> {
+pub(super) fn parts<'r>(runs: &'r [u8], ends: &[u8]) -> impl Iterator<Item = &'r [u8]> {
     let mut start = 0;
     ends.as_chunks().0.iter().map(move |end| {
         let end = u64::from_le_bytes(*end) as usize;

@@ -6,6 +6,7 @@
 //! heap data that is in the order of the records is not copied. The passes over blocks only detect that a value is
 //! invalid; the error is then found by reading the record.
 
+mod blob;
 mod block;
 mod columns;
 mod fill;
@@ -129,6 +130,16 @@ pub enum RowSelection<'a, 'r> {
     At(&'a [u64]),
     /// These records.
     These(&'a [Record<'r>]),
+}
+
+/// The runs of a blob to gather.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RunSelection<'a> {
+    /// The runs of a range.
+    Range(Range<u64>),
+    /// The runs at these indices, in this order.
+    At(&'a [u64]),
 }
 
 impl Records {
