@@ -86,8 +86,9 @@ fn blocks_of_other_quantizers_pass_and_wrong_ones_do_not() {
     let convert = holdall::Convert::new(holdall::WriteOptions::new()).with_form(form);
     holdall::convert(&holdall::open(&path).unwrap(), &quantized, &convert).unwrap();
     let blocks = |diff: &ModelDiff, verdict| {
-        let of = |t: &&holdall::recipe::ConvertedTensor| t.stored == "q4_0" && t.verdict == verdict;
-        diff.tensors.iter().filter(of).cloned().collect::<Vec<_>>()
+        let is_found =
+            |t: &&holdall::recipe::ConvertedTensor| t.stored == "q4_0" && t.verdict == verdict;
+        diff.tensors.iter().filter(is_found).cloned().collect::<Vec<_>>()
     };
     let diff = compared("qwen2", &quantized);
     let exact = blocks(&diff, Verdict::Exact);

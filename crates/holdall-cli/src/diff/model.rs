@@ -1,4 +1,4 @@
-//! `holdall diff --recipe`: a converted model beside its source.
+//! `holdall diff --recipe`: compares a converted model with its source.
 
 use super::{DiffArgs, attribute};
 use crate::exit::{ARGUMENTS, Failure, Status};

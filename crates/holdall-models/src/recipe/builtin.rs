@@ -17,7 +17,7 @@ pub fn builtin() -> &'static [(&'static str, &'static str)] {
 /// Returns the recipes that write GGUF files with this `general.architecture`.
 ///
 /// # Errors
-/// Returns [`UNKNOWN`] if there is none.
+/// Returns [`UNKNOWN`] if no recipe does.
 pub fn find_by_gguf(architecture: &str, limits: &Limits) -> Result<Vec<Recipe>> {
     let mut out = Vec::new();
     for (_, text) in BUILTIN {

@@ -182,7 +182,7 @@ impl Mix {
                     "q4_k_s" if position < 4 => "q5_k",
                     _ => base,
                 };
-                // Models of 70 billion parameters have matrices of values that are small beside the others.
+                // Models of 70 billion parameters have small matrices of values.
                 let is_small = facts.layers == 80 && facts.queries_per_key > 1;
                 if is_small && matches!(chosen, "q3_k" | "q4_k") { "q5_k" } else { chosen }
             }
@@ -321,8 +321,8 @@ mod tests {
     #[test]
     fn every_type_of_a_mix_can_be_made() {
         for mix in &MIXES {
-            let of = BlockType::by_name(mix.base).unwrap();
-            assert!(holdall_core::layout::blocks::can_quantize(of), "{}", mix.name);
+            let block_type = BlockType::by_name(mix.base).unwrap();
+            assert!(holdall_core::layout::blocks::can_quantize(block_type), "{}", mix.name);
         }
     }
 }

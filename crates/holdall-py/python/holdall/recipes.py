@@ -93,7 +93,7 @@ class WorstBlock(NamedTuple):
 
 @dataclass(frozen=True)
 class ConvertedTensor:
-    """A tensor of a converted model beside the values of its source."""
+    """A tensor of a converted model, compared with the values of its source."""
 
     name: str
     shape: tuple[int, ...]

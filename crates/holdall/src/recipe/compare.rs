@@ -79,7 +79,7 @@ impl Verdict {
     }
 }
 
-/// A tensor of a converted model beside the values that its source has.
+/// A tensor of a converted model, compared with the values of its source.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ConvertedTensor {

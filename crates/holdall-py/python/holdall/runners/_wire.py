@@ -262,7 +262,7 @@ def answer(kind, request, header, data, runner, state):
 
 
 def serve(runner):
-    """Responds to requests until the connection is closed. `runner` has
+    """Answers requests until the connection is closed. `runner` has
 
     - `name`, a string;
     - `start()`, which returns a dict with `version`, the version of the framework as MAJOR.MINOR.PATCH, and
