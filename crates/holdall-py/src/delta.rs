@@ -35,6 +35,7 @@ fn layout(py: Python<'_>, layout: &Layout) -> PyResult<(DeltaLayout, ChecksumKin
 /// Writes the delta from one model to another.
 #[pyfunction]
 #[pyo3(signature = (base, target, path, into, limits, writing, progress))]
+#[allow(clippy::too_many_arguments)] // Keywords of one Python function.
 pub(crate) fn delta_make<'py>(
     py: Python<'py>,
     base: PathBuf,
@@ -60,6 +61,7 @@ pub(crate) fn delta_make<'py>(
 /// Writes the model that a delta or weight updates make of their base.
 #[pyfunction]
 #[pyo3(signature = (base, delta, path, versions, limits, writing, progress))]
+#[allow(clippy::too_many_arguments)] // Keywords of one Python function.
 pub(crate) fn delta_apply<'py>(
     py: Python<'py>,
     base: PathBuf,

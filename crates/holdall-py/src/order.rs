@@ -42,12 +42,12 @@ impl Network {
     /// Returns the position of a number. Results that are too large are permuted again: the network is a permutation, so
     /// they return to the numbers below `count`, from which they came.
     fn position(&self, number: u64) -> u64 {
-        let mut found = number;
-        while number < self.count {
+        if number >= self.count {
+            return number;
+        }
+        let mut found = self.permuted(number);
+        while found >= self.count {
             found = self.permuted(found);
-            if found < self.count {
-                break;
-            }
         }
         found
     }

@@ -253,9 +253,12 @@ impl Converted {
 
     /// Returns the stored bytes of a range of elements, which starts and ends between units.
     fn bytes(&self, elements: &Range<u64>) -> Result<Bytes> {
-        let (unit, width) = self.unit();
-        let at = |n: u64| n / unit * width;
-        let range = at(elements.start)..at(elements.end);
+        let offset = |n: u64| match self {
+            Converted::Blocks(_, of) => n / of.elements * of.bytes,
+            // Elements may be shorter than a byte.
+            Converted::Dense(_, element) | Converted::Held(_, element) => element.len_of(n),
+        };
+        let range = offset(elements.start)..offset(elements.end);
         match self {
             Converted::Dense(tensor, _) | Converted::Blocks(tensor, _) => {
                 tensor.bytes_range(&Role::Data, range)
