@@ -231,7 +231,9 @@ fn invalid_arguments_are_explained() {
     std::fs::write(&npy, b"\x93NUMPY").unwrap();
     let ran = holdall(["run", &xor(), "--inputs", npy.to_str().unwrap(), "--json"]);
     assert_eq!(ran.ends_with(2).error()["code"], "input/value");
-    for (option, says) in [("--timeout", "write seconds"), ("--rtol", "expected a number of at least 0")] {
+    for (option, says) in
+        [("--timeout", "write seconds"), ("--rtol", "expected a number of at least 0")]
+    {
         let ran = holdall(["test", &xor(), option, "-1"]).ends_with(2);
         assert!(ran.err.contains(says), "{ran:?}");
     }

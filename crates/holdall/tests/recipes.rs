@@ -479,7 +479,7 @@ fn the_way_back_leads_to_the_same_tensors() {
                 assert_eq!(other.dtype(), tensor.dtype(), "{context}");
                 // An exponential is rounded.
                 if !tensor.name().ends_with("A_log") {
-                    assert_eq!(data(&other), data(&tensor), "{context}");
+                    assert_eq!(data(&other), data(tensor), "{context}");
                 }
             }
         }

@@ -267,8 +267,13 @@ fn fitting(wanted: &str, row: u64) -> Form {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    fn mix(name: &str) -> &'static Mix {
+        Mix::by_name(name).unwrap()
+    }
 
     fn facts(layers: u64, experts: u64) -> Facts {
         Facts {
@@ -284,7 +289,7 @@ mod tests {
     /// The layers of 32 whose matrices get Q6_K in Q4_K_M, as files of Llama 3 8B have them.
     #[test]
     fn every_third_layer_gets_more_bits() {
-        let mix = Mix::by_name("q4_k_m").unwrap();
+        let mix = mix("q4_k_m");
         let kind = |role, position| mix.block_type(role, position, 4096, 2, &facts(32, 0));
         for role in [Role::AttentionValue, Role::FeedForwardDown] {
             let more: Vec<u64> = (0..32).filter(|layer| kind(role, *layer) == "q6_k").collect();
@@ -297,7 +302,7 @@ mod tests {
 
     #[test]
     fn eight_experts_keep_their_attention_in_8_bits() {
-        let mix = Mix::by_name("q4_k_m").unwrap();
+        let mix = mix("q4_k_m");
         let kind = |role| mix.block_type(role, 8, 4096, 2, &facts(32, 8));
         assert_eq!([kind(Role::AttentionValue), kind(Role::AttentionKey)], ["q8_0"; 2]);
         assert_eq!(kind(Role::AttentionOutput), "q5_k");
