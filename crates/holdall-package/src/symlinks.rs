@@ -129,8 +129,8 @@ mod tests {
             (".//b", "empty part"),
             ("a/", "empty part"),
             ("..\\x", "backslash"),
-            ("C:x", "not a path"),
-            ("\0", "not a path"),
+            ("C:x", "invalid path"),
+            ("\0", "invalid path"),
         ] {
             assert!(to(out).is_err_and(|reason| reason.contains(what)), "{out:?}");
         }

@@ -18,7 +18,7 @@ fn restore(attributes: &Attributes, options: &TokenizerOptions) -> Result<Restor
 
 /// Returns the losses that are certain, without the note about a normalizer that a file may have had.
 fn lost(restored: &RestoredTokenizer) -> Vec<&str> {
-    let is_note = |text: &&str| text.contains("form of Unicode");
+    let is_note = |text: &&str| text.contains("Unicode normalizer");
     restored.lost.iter().map(String::as_str).filter(|text| !is_note(text)).collect()
 }
 
@@ -34,7 +34,7 @@ fn attributes(text: &str) -> Attributes {
 
 /// Folders that are not restored completely, and a part of the reason.
 const INCOMPLETE: [(&str, &str); 6] = [
-    ("default-bert-txt", "whether texts are made lower case"),
+    ("default-bert-txt", "whether text is lowercased"),
     ("eos-template", "`tokenizer.ggml.eot_token_id`"),
     ("gemma4-fallback", "the model `gemma4` is not supported"),
     ("jamba-fallback", "the merges of a `tokenizer.json`"),
