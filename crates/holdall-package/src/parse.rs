@@ -78,7 +78,7 @@ impl Description {
     }
 
     /// Parses a partial `carton.toml`, in which `spec_version` and the fields of the runner may be missing
-    /// too. See [`Description::over`].
+    /// too. See [`Description::with_defaults_from`].
     ///
     /// # Errors
     /// Returns the same errors as [`Description::parse`].

@@ -21,7 +21,7 @@ pub struct Document {
     pub name: String,
     /// The original text without spaces between tokens. Files with this schema contain this text.
     pub text: String,
-    /// The JSON, in the normal form that [`normal`](crate::normal) returns.
+    /// The JSON, in the normal form that [`normalize`](crate::normalize) returns.
     pub json: Value,
     /// The compiled schema.
     pub schema: Schema,

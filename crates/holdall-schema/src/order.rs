@@ -144,7 +144,7 @@ impl<'t> OrderedJson<'t> {
 
     /// Returns the JSON text of `value`, without spaces. At every level, members that this text has are in its order,
     /// and other members follow, sorted. Equal scalars keep their spelling. A schema in the form of 2020-12
-    /// ([`normal`](crate::normal)) can be written in the order of a text in another form.
+    /// ([`normalize`](crate::normalize)) can be written in the order of a text in another form.
     pub fn text_of(&self, value: &Value) -> String {
         let mut out = String::new();
         write(value, &[self], &mut out);

@@ -39,7 +39,7 @@ struct History {
 /// Memory is that of the two largest tensors.
 ///
 /// # Errors
-/// [`CHAIN`] if a delta was not made from the target of the one before, as far as they show it; the rules of deltas; Misuse if `path`
+/// Returns `delta/chain` if a delta was not made from the target of the one before, as far as they show it; the rules of deltas; Misuse if `path`
 /// exists; Io.
 pub fn fold(deltas: &[File], path: impl AsRef<Path>, options: &FoldOptions) -> Result<MakeReport> {
     let heads = deltas.iter().map(Head::read).collect::<Result<Vec<Head>>>()?;

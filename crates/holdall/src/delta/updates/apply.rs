@@ -37,7 +37,7 @@ pub struct UpdateOptions {
 /// Memory is that of a tensor and one of its differences for each that is written.
 ///
 /// # Errors
-/// [`VERSION`](super::VERSION) if a version is missing; [`CHAIN`] if the updates were made from another version than that of the base;
+/// Returns `delta/version` if a version is missing; `delta/chain` if the updates were made from another version than that of the base;
 /// `delta/target` if a checksum differs; the rules of the files; errors of reading and writing. After any error, the previous contents of `path`
 /// are unchanged.
 pub fn apply_updates(
