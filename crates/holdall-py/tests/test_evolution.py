@@ -95,7 +95,7 @@ def test_what_functions_raise_is_raised(tmp_path, photos):
     old, new, how = evolved("model", photos)
     with pytest.raises(KeyError):
         schema.migrate(old, new, out, overwrite=True, **{**how, "converters": {**how["converters"], "position_ids": bad}})
-    with pytest.raises(TypeError, match="gives int32"):
+    with pytest.raises(TypeError, match="must return int32"):
         schema.migrate(old, new, out, overwrite=True, **{**how, "converters": {**how["converters"], "position_ids": lambda a: a}})
     assert not out.exists()
     with pytest.raises(holdall.UsageError) as info:

@@ -82,7 +82,8 @@ class Deviation(NamedTuple):
     cosine: float
 
 
-class WorstBlock(NamedTuple):
+@dataclass(frozen=True)
+class WorstBlock:
     """The block of a quantized tensor with the largest relative error."""
 
     index: int
