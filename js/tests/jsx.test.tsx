@@ -176,7 +176,7 @@ test('the plan of a migration says what becomes of tensors and of members of rec
   await assert.rejects(planMigration(now!, old!), { code: 'evolve/no-converter' })
 })
 
-test('options of a plan that match nothing are errors, with the command's message', async () => {
+test('options of a plan that match nothing are errors, with the message of the command', async () => {
   const unknown = { code: 'schema/unknown-path' }
   const { plan } = await reconcile(
     <Model><Tensor name="w" dtype="F32" shape={[4]} /><ArrayOf name="points"><Field name="x" type={s.Int16()} /></ArrayOf></Model>,

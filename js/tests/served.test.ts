@@ -17,7 +17,7 @@ const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/
 const command = process.env['HOLDALL'] ?? join(root, 'target/debug/holdall')
 const skip = executablePath === undefined ? 'there is no Chromium' : existsSync(command) ? false : 'the command is not built'
 
-test('a page reads ranges of served files over HTTP/2, with the server's own certificate', { skip }, async () => {
+test('a page reads ranges of served files over HTTP/2, with the certificate of the server', { skip }, async () => {
   const folder = await mkdtemp(join(tmpdir(), 'holdall-'))
   const [identity, path] = [join(folder, 'key'), join(root, 'examples/tiny.zt')]
   const server = spawn(command, ['serve', path, '--json', '--cors', '*', '--listen', '127.0.0.1:0', '--identity', identity], {
