@@ -142,6 +142,40 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+#[test]
+fn all_other_files_of_the_base_are_in_the_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let (base, to) = (folder.path().join("base"), folder.path().join("made"));
+    copy(&corpus("versions/base"), &base);
+    for (name, text) in [
+        (".gitattributes", "*.safetensors"),
+        (".git/HEAD", "ref"),
+        (".weight_sync/state.json", "{\"version\": \"000000\"}"),
+        ("extra/deep/note.txt", "a note"),
+    ] {
+        let path = base.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("extra", base.join("linked")).unwrap();
+    apply(&base, &corpus("versions/updates"), Some(1), &to).unwrap();
+    let text = |name: &str| std::fs::read_to_string(to.join(name)).unwrap();
+    assert_eq!(text(".gitattributes"), "*.safetensors");
+    assert_eq!(text("extra/deep/note.txt"), "a note");
+    assert!(text(".weight_sync/state.json").contains("000001"));
+    assert!(!to.join(".git").exists());
+    #[cfg(unix)]
+    {
+        assert_eq!(text("linked/deep/note.txt"), "a note");
+        // A link that leads round, and something that is no file.
+        std::os::unix::fs::symlink("..", base.join("extra/round")).unwrap();
+        let e = apply(&base, &corpus("versions/updates"), Some(1), &folder.path().join("other"));
+        assert!(e.unwrap_err().message().contains("lie in each other"));
+        assert!(!folder.path().join("other").exists());
+    }
+}
+
 /// What the programs that apply versions take without a word.
 #[test]
 fn versions_that_are_not_what_they_say_are_refused() {

@@ -173,30 +173,42 @@ impl SourceFolder {
                 .map_err(|e| io(e, "creating").in_source(path.display()))?;
             add(state, &format!("{{\"version\": \"{version:06}\"}}\n"))?;
         }
-        let own: HashSet<&str> =
+        let mut own: HashSet<&str> =
             self.names.iter().map(String::as_str).chain([self.index.as_str()]).collect();
-        copy_others(&self.path, sink.path(), &own)?;
+        if version.is_some() {
+            own.extend(super::updates::STATE.split('/').next());
+        }
+        copy_others(&self.path, sink.path(), &own, 0)?;
         sink.finish(write.durability)?;
         Ok(len)
     }
 }
 
-/// Copies the other files of a model's folder, with its subfolders, except those whose names begin with a dot.
-fn copy_others(from: &Path, to: &Path, own: &HashSet<&str>) -> Result<()> {
+/// The most folders that lie in each other: a link to a folder may lead round.
+const MAX_DEPTH: usize = 16;
+
+/// Copies the other files of a model's folder, with its subfolders and the contents of links. The history of `git` is not
+/// part of a model.
+fn copy_others(from: &Path, to: &Path, own: &HashSet<&str>, depth: usize) -> Result<()> {
     let failed = |e| io(e, "copying the files of the folder").in_source(from.display());
+    if depth > MAX_DEPTH {
+        let message = format!("more than {MAX_DEPTH} folders lie in each other");
+        return Err(SHARDS_PLACE.broken(message).in_source(from.display()));
+    }
     for entry in std::fs::read_dir(from).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name();
-        let shown = name.to_string_lossy();
-        if own.contains(&*shown) || shown.starts_with('.') {
+        let name = entry.map_err(failed)?.file_name();
+        if own.contains(&*name.to_string_lossy()) || name == ".git" {
             continue;
         }
-        let (source, target) = (entry.path(), to.join(&name));
-        if entry.file_type().map_err(failed)?.is_dir() {
-            std::fs::create_dir(&target).map_err(failed)?;
-            copy_others(&source, &target, &HashSet::new())?;
+        let (source, target) = (from.join(&name), to.join(&name));
+        if source.is_dir() {
+            std::fs::create_dir_all(&target).map_err(failed)?;
+            copy_others(&source, &target, &HashSet::new(), depth + 1)?;
         } else if source.is_file() {
             std::fs::copy(&source, &target).map_err(failed)?;
+        } else {
+            let message = "it is neither a file nor a folder, so it cannot be copied";
+            return Err(SHARDS_PLACE.broken(message).in_source(source.display()));
         }
     }
     Ok(())
