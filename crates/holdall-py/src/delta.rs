@@ -11,7 +11,7 @@ use holdall::delta::{
 use holdall::{File, OpenOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How files are opened.
 type Limits<'a, 'py> = Option<&'a Bound<'py, PyDict>>;
@@ -58,6 +58,26 @@ pub(crate) fn delta_make<'py>(
     plain::to_python(py, &report)
 }
 
+/// The version to reach, and that of the base.
+type Versions = (Option<u64>, Option<u64>);
+
+/// Opens a delta, for which no versions can be given, or weight updates.
+fn opened(
+    py: Python<'_>,
+    path: &Path,
+    open: &OpenOptions,
+    versions: Versions,
+) -> PyResult<DeltaSource> {
+    let source = run(py, u64::MAX, |_| DeltaSource::open(path, open))?;
+    if matches!(source, DeltaSource::Delta(_)) && versions != (None, None) {
+        let message =
+            format!("{} is a delta, which leads from one base to one target", path.display());
+        let hint = "to and version_of_base are for weight updates";
+        return Err(misuse(py, "python/option", &message, Some(hint)));
+    }
+    Ok(source)
+}
+
 /// Writes the model that a delta or weight updates make of their base.
 #[pyfunction]
 #[pyo3(signature = (base, delta, path, versions, limits, writing, progress))]
@@ -67,16 +87,16 @@ pub(crate) fn delta_apply<'py>(
     base: PathBuf,
     delta: PathBuf,
     path: PathBuf,
-    versions: (Option<u64>, Option<u64>),
+    versions: Versions,
     limits: Option<&Bound<'py, PyDict>>,
     writing: Writing<'py>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let open = opening(py, limits)?;
     let (write, threads) = (writing.options(py)?, writing.threads);
+    let source = opened(py, &delta, &open, versions)?;
     let report = run_with(py, u64::MAX, threads, progress, |work| {
         let write = write.with_work(work);
-        let source = DeltaSource::open(&delta, &open)?;
         let base = open.open(&base)?;
         match &source {
             DeltaSource::Updates(updates) => {
@@ -128,7 +148,7 @@ pub(crate) fn delta_convert<'py>(
     base: Option<PathBuf>,
     path: PathBuf,
     into: Layout,
-    versions: (Option<u64>, Option<u64>),
+    versions: Versions,
     limits: Option<&Bound<'py, PyDict>>,
     writing: Writing<'py>,
     progress: Option<&Bound<'py, PyAny>>,
@@ -138,10 +158,11 @@ pub(crate) fn delta_convert<'py>(
     (options.layout, options.checksums) = layout(py, &into)?;
     (options.version, (options.to, options.from)) = (into.1, versions);
     let (write, threads) = (writing.options(py)?, writing.threads);
+    let source = opened(py, &delta, &open, versions)?;
     let report = run_with(py, u64::MAX, threads, progress, |work| {
         options.write = write.with_work(work);
         let base = base.map(|base| open.open(base)).transpose()?;
-        convert(&DeltaSource::open(&delta, &open)?, base.as_ref(), &path, &options)
+        convert(&source, base.as_ref(), &path, &options)
     })?;
     plain::to_python(py, &report)
 }
