@@ -353,14 +353,14 @@ def test_threads_read_several_batches_with_one_call(torch, paths, monkeypatch):
     wanted = ids(data)
     assert ids(loader) == wanted and sorted(sizes) == [1, 2, 4, 8, 11]
     sizes.clear()
-    monkeypatch.setattr(_torch_loader, "BYTES", 1)
+    monkeypatch.setattr(_torch_loader, "_PIECE_BYTES", 1)
     assert ids(loader) == wanted and sizes == [1] * 26
 
 
 def test_memory_of_dropped_batches_is_used_again(torch, tmp_path, monkeypatch):
     from holdall import _torch_loader
 
-    monkeypatch.setattr(_torch_loader, "BYTES", 1)
+    monkeypatch.setattr(_torch_loader, "_PIECE_BYTES", 1)
     rows = np.zeros(4000, [("id", "<i4"), ("x", "<f4", 100)])
     rows["id"] = np.arange(4000)
     rows["x"] = np.arange(4000)[:, None]

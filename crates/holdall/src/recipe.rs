@@ -117,7 +117,7 @@ pub fn is_model(path: impl AsRef<Path>, limits: &holdall_core::Limits) -> bool {
 /// Writes the model in `folder`, whose tensors `file` has, to `path` as a GGUF file.
 ///
 /// # Errors
-/// `recipe/unknown-architecture` if there is no recipe for the model; `recipe/left-over` if the recipe has no rule for
+/// Returns `recipe/unknown-architecture` if there is no recipe for the model; `recipe/left-over` if the recipe has no rule for
 /// a tensor; other rules of recipes, tokenizers and GGUF; Io. Nothing is written if there is an error.
 pub fn convert_model(
     folder: &Path,
@@ -134,7 +134,7 @@ pub fn convert_model(
 /// Writes the model in `folder` to the stream `to`, as [`convert_model`] does to a file.
 ///
 /// # Errors
-/// The same as [`convert_model`]; bytes written before an error stay written.
+/// Returns the errors of [`convert_model`]; bytes written before an error stay written.
 pub fn convert_model_to<W: Write>(
     folder: &Path,
     file: &File,
@@ -149,7 +149,7 @@ pub fn convert_model_to<W: Write>(
 /// report.
 ///
 /// # Errors
-/// The same as [`convert_model`], before anything is written.
+/// Returns the errors of [`convert_model`], before anything is written.
 pub fn plan_model(
     folder: &Path,
     file: &File,

@@ -18,7 +18,7 @@ pub struct Mix {
 
 /// All mixes, in the order of their numbers.
 #[rustfmt::skip]
-pub static MIXES: [Mix; 16] = [
+pub(super) static MIXES: [Mix; 16] = [
     Mix { name: "q4_0", base: "q4_0", file_type: 2 },
     Mix { name: "q4_1", base: "q4_1", file_type: 3 },
     Mix { name: "q5_0", base: "q5_0", file_type: 8 },

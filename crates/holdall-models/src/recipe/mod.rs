@@ -31,7 +31,7 @@ mod text;
 mod trace;
 
 pub use builtin::{builtin, find, find_by_gguf};
-pub use mix::{MIXES, Mix};
+pub use mix::Mix;
 pub use outtype::{Form, OutType};
 pub use plan::{Input, LeftOut, Output, Plan, SourceTensor, TensorSource};
 pub use read::Recipe;

@@ -87,14 +87,14 @@ def _is_other_type(node: Any) -> bool:
     """Returns whether a column was given in a type of Arrow that its member does not have, such as a decimal."""
     if not isinstance(node, dict):
         return False
-    said = {key: value for key, value in node.items() if key.startswith("arrow.") and key != "arrow.nullable"}
+    stated = {key: value for key, value in node.items() if key.startswith("arrow.") and key != "arrow.nullable"}
     if "enum" in node:
         # Categories.
-        return "arrow.extension" in said
-    kind = said.get("arrow.type")
+        return "arrow.extension" in stated
+    kind = stated.get("arrow.type")
     if isinstance(kind, str) and _SAME_TYPES.fullmatch(kind):
-        del said["arrow.type"]
-    return bool(said) or any(_is_other_type(below) for below in _below(node))
+        del stated["arrow.type"]
+    return bool(stated) or any(_is_other_type(below) for below in _below(node))
 
 
 def _below(node: dict[str, Any]) -> Iterator[Any]:

@@ -17,9 +17,9 @@ from .errors import UsageError
 __all__ = ["DataLoader"]
 
 #: The number of bytes of records that a thread reads with one call, and the largest number of batches.
-BYTES, MOST = 1 << 20, 64
+_PIECE_BYTES, _MAX_BATCHES = 1 << 20, 64
 #: The least number of bytes of a column whose memory is used again: of fewer, the allocator keeps it.
-LEAST = 1 << 16
+_MIN_REUSED = 1 << 16
 
 
 class DataLoader:
@@ -90,7 +90,7 @@ class DataLoader:
         fill_cache(batches)
         count, state = len(batches), batches.state_dict()
         at = state["first"] + state["given"]
-        most = _batches_in(batches, BYTES)
+        most = _batches_in(batches, _PIECE_BYTES)
         ahead: deque[Future[list[Any]]] = deque()
         pool = ThreadPoolExecutor(self.num_workers, "holdall-batches")
         memory = _Memory(self.num_workers * (self.prefetch_factor + 1))
@@ -139,7 +139,7 @@ class _Memory:
 
     def room(self, nbytes: int) -> Any:
         """Returns writable memory, as an array of bytes."""
-        if nbytes < LEAST:
+        if nbytes < _MIN_REUSED:
             return new_memory(nbytes)
         with self._lock:
             kept = self._kept.setdefault(nbytes, [])
@@ -169,7 +169,7 @@ def _batches_in(batches: Batches, nbytes: int) -> int:
         stored += records.tensor.nbytes
         count += len(records)
     each = max(1, stored * batches._batch // max(1, count))
-    return max(1, min(MOST, nbytes // each))
+    return max(1, min(_MAX_BATCHES, nbytes // each))
 
 
 def _parts(column: Any, sizes: list[int]) -> Any:

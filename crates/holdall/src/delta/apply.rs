@@ -55,7 +55,7 @@ pub struct ApplyReport {
 /// Memory is that of the differences of one tensor, and of a few blocks of 2^20 elements.
 ///
 /// # Errors
-/// Malformed if `delta` is not a sound delta; Integrity if it was made from another base; errors of reading and writing. After any error,
+/// Returns Malformed if `delta` is not a sound delta; Integrity if it was made from another base; errors of reading and writing. After any error,
 /// the previous contents of `path` are unchanged.
 pub fn apply(
     base: &File,

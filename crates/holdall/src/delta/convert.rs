@@ -25,7 +25,7 @@ impl DeltaSource {
     /// Opens the delta or the weight updates at `path`, and recognises their layout.
     ///
     /// # Errors
-    /// `delta/not-a-delta` if it is neither; as [`OpenOptions::open`] and [`Updates::open`].
+    /// Returns `delta/not-a-delta` if it is neither; the errors of [`OpenOptions::open`] and [`Updates::open`].
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<DeltaSource> {
         let path = path.as_ref();
         if let Some(updates) = Updates::open(path, options)? {
@@ -62,7 +62,7 @@ pub struct ConvertOptions {
 /// `path`, which takes as many bytes as the model. The base is needed except from one sparse step to another.
 ///
 /// # Errors
-/// `delta/needs-base` if the base is needed and absent; those of [`apply`] or [`apply_updates`], and of [`make`].
+/// Returns `delta/needs-base` if the base is needed and absent; those of [`apply`] or [`apply_updates`], and of [`make`].
 pub fn convert(
     source: &DeltaSource,
     base: Option<&File>,

@@ -58,7 +58,7 @@ pub struct MakeReport {
 /// one tensor.
 ///
 /// # Errors
-/// Unsupported if one of the models is a delta, or if the layout cannot hold the difference; Misuse if `path` exists; Io; Integrity or Malformed if a model is damaged.
+/// Returns Unsupported if one of the models is a delta, or if the layout cannot hold the difference; Misuse if `path` exists; Io; Integrity or Malformed if a model is damaged.
 pub fn make(
     base: &File,
     target: &File,

@@ -35,7 +35,7 @@ impl Target {
     /// index and files of its format.
     ///
     /// # Errors
-    /// Misuse if the format is unknown, or if the path exists and is not to be overwritten.
+    /// Returns Misuse if the format is unknown, or if the path exists and is not to be overwritten.
     pub(super) fn new(start: &File, path: &Path, write: WriteOptions) -> Result<Target> {
         let is_folder = write.format().is_none() && path.extension().is_none();
         let folder = SourceFolder::new(start).filter(|_| is_folder);
@@ -69,7 +69,7 @@ impl Target {
     /// bytes.
     ///
     /// # Errors
-    /// What computing a tensor returns; the rules of the format; Io.
+    /// Returns the errors of computing a tensor; the rules of the format; Io.
     pub(super) fn finish(self, made: Vec<Item>, version: Option<u64>) -> Result<u64> {
         for made in &made {
             let in_context = |e: holdall_core::Error| e.in_source(self.path.display());
@@ -82,7 +82,8 @@ impl Target {
     }
 }
 
-fn write_file(
+/// Writes tensors to a file, which appears when it is complete. Returns its length.
+pub(super) fn write_file(
     path: &Path,
     made: Vec<Item>,
     encoder: Box<dyn Encode>,

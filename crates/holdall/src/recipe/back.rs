@@ -52,7 +52,7 @@ impl ModelRestore {
 /// folder appears when it is complete.
 ///
 /// # Errors
-/// `recipe/no-inverse` if the recipe cannot be followed backwards; `recipe/left-over` if it does not write a tensor of
+/// Returns `recipe/no-inverse` if the recipe cannot be followed backwards; `recipe/left-over` if it does not write a tensor of
 /// the file; Io.
 pub fn restore_model(
     file: &File,
@@ -98,7 +98,7 @@ pub fn restore_model(
 /// report.
 ///
 /// # Errors
-/// The same as [`restore_model`], before anything is written.
+/// Returns the errors of [`restore_model`], before anything is written.
 pub fn plan_restore(
     file: &File,
     options: &ModelRestore,

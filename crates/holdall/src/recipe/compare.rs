@@ -5,7 +5,7 @@ mod errors;
 use super::{ModelConvert, planned};
 use errors::{Bound, Sums};
 use holdall_core::diff::{AttributeDiff, compare_attributes};
-use holdall_core::layout::blocks::{Blocks, quantize};
+use holdall_core::layout::blocks::Blocks;
 use holdall_core::layout::float::decode_f32;
 use holdall_core::layout::number::ElementType;
 use holdall_core::layout::{Computed as _, NOT_FINITE};
@@ -137,7 +137,7 @@ pub struct WorstBlock {
 /// `converted` has, whatever [`ModelConvert::with_outtype`] says.
 ///
 /// # Errors
-/// The errors of [`super::plan_model`]; errors of reading either model; Integrity if a digest differs.
+/// Returns the errors of [`super::plan_model`]; errors of reading either model; Integrity if a digest differs.
 pub fn diff_model(
     folder: &Path,
     file: &File,
@@ -327,7 +327,7 @@ fn compare(plan: &Plan, output: &Output, tensor: &Tensor) -> Result<ConvertedTen
         own.clear();
         converted.values(&bytes, &mut own)?;
         if let Some(form) = form {
-            let written = written(form, element, &piece, &expected).map_err(in_context)?;
+            let written = written(form, element, &piece).map_err(in_context)?;
             // Numbers that no block can hold are not what the conversion writes.
             let same = |number: usize| {
                 let range = number * width as usize..(number + 1) * width as usize;
@@ -354,20 +354,10 @@ fn compare(plan: &Plan, output: &Output, tensor: &Tensor) -> Result<ConvertedTen
 }
 
 /// Returns the bytes of elements in a form, or `None` if their numbers do not fit into blocks.
-fn written(
-    form: Form,
-    element: &ElementType,
-    bytes: &Bytes,
-    values: &[f32],
-) -> Result<Option<Bytes>> {
-    let Form::Blocks(of) = form else {
-        return form.encode(element, bytes.to_vec()).map(Some);
-    };
-    let mut out = Vec::new();
-    match quantize(of, values, &mut out) {
-        Ok(()) => Ok(Some(out.into())),
+fn written(form: Form, element: &ElementType, bytes: &Bytes) -> Result<Option<Bytes>> {
+    match form.encode(element, bytes.to_vec()) {
         Err(e) if e.code() == NOT_FINITE.code => Ok(None),
-        Err(e) => Err(e),
+        encoded => encoded.map(Some),
     }
 }
 

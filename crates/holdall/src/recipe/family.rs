@@ -35,7 +35,7 @@ pub struct FamilyTensor {
 /// Returns the first built-in recipe that leads from a GGUF file back to the folder of its model.
 ///
 /// # Errors
-/// `recipe/unknown-architecture` if no recipe writes such files; the error of the last recipe that does if none leads
+/// Returns `recipe/unknown-architecture` if no recipe writes such files; the error of the last recipe that does if none leads
 /// back.
 pub fn find_back(file: &File) -> Result<Recipe> {
     found(file).map(|(recipe, _)| recipe)
@@ -44,7 +44,7 @@ pub fn find_back(file: &File) -> Result<Recipe> {
 /// Returns the tensors of a GGUF file under the names that the folder of the model has.
 ///
 /// # Errors
-/// The same as [`find_back`].
+/// Returns the errors of [`find_back`].
 pub fn family_names(file: &File) -> Result<FamilyNames> {
     let (recipe, plan) = found(file)?;
     let names: Vec<String> = file.tensors().map(|tensor| tensor.name().to_owned()).collect();

@@ -82,7 +82,7 @@ impl Updates {
     /// `None` for anything else.
     ///
     /// # Errors
-    /// Io; the rules of a version or step that is opened to recognise it.
+    /// Returns Io; the rules of a version or step that is opened to recognise it.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Option<Updates>> {
         find::find(path.as_ref(), options)
     }
@@ -110,7 +110,7 @@ impl Updates {
     /// Returns all models and differences that lead to a version, whole models first.
     ///
     /// # Errors
-    /// [`VERSION`] if the version is missing; the rules of its files.
+    /// Returns [`VERSION`] if the version is missing; the rules of its files.
     fn steps(&self, version: u64) -> Result<Vec<Step>> {
         let paths = self.found.get(&version).ok_or_else(|| self.missing(version))?;
         let mut all = Vec::with_capacity(paths.len());

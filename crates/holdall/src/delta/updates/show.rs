@@ -50,7 +50,7 @@ pub struct UpdateTensor {
 /// [`apply_updates`](super::apply_updates).
 ///
 /// # Errors
-/// The rules of the files; Io.
+/// Returns the rules of the files; Io.
 pub fn show_updates(updates: &Updates) -> Result<UpdateReport> {
     let mut all = Vec::new();
     for version in updates.versions() {

@@ -1,6 +1,6 @@
 //! Writing weight updates.
 
-use super::super::{MakeReport, UNFIT, is_delta};
+use super::super::{MakeReport, UNFIT, is_delta, target};
 use super::step::{Content, width};
 use super::{Updates, VERSION};
 use bytes::Bytes;
@@ -13,9 +13,9 @@ use holdall_core::{
     Attributes, ComponentSpec, DType, Layout, Result, Role, TensorSpec, Value, codec,
 };
 use holdall_io::error::{SHARDS_PLACE, io};
-use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
+use holdall_io::items::{ComponentSource, CopyMode, Item};
 use holdall_io::sink::{FileSink, FolderSink, Sink as _};
-use holdall_io::{File, Tensor, WriteOptions, Writer};
+use holdall_io::{File, Tensor, WriteOptions};
 use std::path::{Path, PathBuf};
 
 /// The name of the file of a version.
@@ -314,17 +314,7 @@ fn write_file(
         .with_durability(write.durability)
         .with_format(format)
         .with_attributes(attributes);
-    let encoder = write.encoder(format)?;
-    let made = items::arrange(made, &*encoder, Sharing::Copy)?;
-    let specs: Vec<TensorSpec> = made.iter().map(|item| item.spec.clone()).collect();
-    let sink = FileSink::create(path, overwrite, write.durability)?;
-    let mut writer = Writer::new(sink, encoder, &write);
-    writer.declare(&specs)?;
-    items::write(&mut writer, made, &write.work)?;
-    let finished = writer.close()?;
-    let len = finished.len();
-    finished.publish()?;
-    Ok(len)
+    target::write_file(path, made, write.encoder(format)?, &write, overwrite)
 }
 
 /// Writes a sparse step in another layout of sparse steps, without its base. Returns `None` if the updates are not a single sparse
