@@ -58,18 +58,6 @@ def test_deltas_are_made_shown_applied_and_folded(tmp_path: Path) -> None:
     with pytest.raises(holdall.IntegrityError) as e:
         delta.fold(paths[::-1], tmp_path / "never.zt")
     assert e.value.code == "delta/chain"
-
-
-def test_versions_are_for_weight_updates_only(tmp_path: Path) -> None:
-    base, target = models(tmp_path, 2)
-    path, never = tmp_path / "d.zt", tmp_path / "never.safetensors"
-    delta.make(base, target, path)
-    for versions in ({"to": 3}, {"version_of_base": 0}):
-        with pytest.raises(holdall.UsageError, match="one base"):
-            delta.apply(base, path, never, **versions)
-        with pytest.raises(holdall.UsageError, match="one base"):
-            delta.convert(path, tmp_path / "never", layout="trl-v1", base=base, **versions)
-    assert not never.exists() and not (tmp_path / "never").exists()
     with pytest.raises(holdall.TargetExistsError):
         delta.fold(paths, folded)
     assert not list(tmp_path.glob("never*"))
@@ -116,3 +104,15 @@ def test_steps_are_converted_without_their_base(tmp_path: Path) -> None:
     assert e.value.code == "delta/needs-base"
     with pytest.raises(holdall.UsageError):
         delta.convert(source, tmp_path / "never", layout="slime")  # type: ignore[arg-type]
+
+
+def test_versions_are_for_weight_updates_only(tmp_path: Path) -> None:
+    base, target = models(tmp_path, 2)
+    path, never = tmp_path / "d.zt", tmp_path / "never.safetensors"
+    delta.make(base, target, path)
+    for versions in ({"to": 3}, {"version_of_base": 0}):
+        with pytest.raises(holdall.UsageError, match="one base"):
+            delta.apply(base, path, never, **versions)
+        with pytest.raises(holdall.UsageError, match="one base"):
+            delta.convert(path, tmp_path / "never", layout="trl-v1", base=base, **versions)
+    assert not never.exists() and not (tmp_path / "never").exists()
