@@ -29,6 +29,8 @@ const TESTS: [&str; 20] = [
     "fsspec>=2025.3",
     "obstore>=0.8",
     "jsonschema>=4.23",
+    "zstandard>=0.23",
+    "xxhash>=3.5",
 ];
 
 /// `cargo xtask python`: `--release` builds as for a release, other arguments go to pytest.
