@@ -6,10 +6,11 @@
 use crate::args::Args;
 use crate::datasets;
 use crate::ours;
-use crate::peers::python;
+use crate::pairs;
+use crate::peers::{python, updates, zipnn};
 use crate::rows::Comparison;
 use crate::workload::{ALL_LAYERS, LAYERS, Spec, llama, many};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use holdall::Durability;
 use safetensors::tensor::{Dtype, Metadata, TensorInfo, View};
 use std::borrow::Cow;
@@ -33,6 +34,26 @@ pub enum Workload {
     LlamaZt12Sha256,
     /// The same with every tensor as one zstd frame of level 3, as the `ztensor` crate writes it.
     LlamaZt12Zstd,
+    /// The same in byte planes.
+    LlamaPlanes,
+    /// The same compressed by ZipNN, one buffer a tensor.
+    LlamaZipNn,
+    /// The same model after a step of reinforcement learning, in safetensors: less than 1 % of the elements differ.
+    LlamaStep,
+    /// The delta to it, made by Holdall.
+    LlamaStepDelta,
+    /// The delta to it in the layout of slime, SGLang and miles: xor, one zstd frame a tensor.
+    LlamaStepXor,
+    /// The delta to it in TRL's layout: gaps and values.
+    LlamaStepGaps,
+    /// The same model after a fine-tune, in safetensors: about a quarter of the elements differ.
+    LlamaTuned,
+    /// The delta to it, made by Holdall.
+    LlamaTunedDelta,
+    /// The delta to it in the layout of slime, SGLang and miles.
+    LlamaTunedXor,
+    /// The delta to it in TRL's layout.
+    LlamaTunedGaps,
     /// The same in zTensor 2.1, canonical form (raw, 64 KB alignment, xxh3 digests).
     LlamaZt21,
     /// The same with the encoding `zt.zstd-seekable/1`: frames of 1 MB and a seek table.
@@ -99,6 +120,16 @@ impl Workload {
             LlamaZt12 => "llama.zt",
             LlamaZt12Sha256 => "llama-sha256.zt",
             LlamaZt12Zstd => "llama-zstd.zt",
+            LlamaPlanes => "llama-planes.zt",
+            LlamaZipNn => "llama.znn",
+            LlamaStep => "llama-step.safetensors",
+            LlamaStepDelta => "llama-step.delta.zt",
+            LlamaStepXor => "llama-step.xor.safetensors",
+            LlamaStepGaps => "llama-step.gaps.safetensors",
+            LlamaTuned => "llama-tuned.safetensors",
+            LlamaTunedDelta => "llama-tuned.delta.zt",
+            LlamaTunedXor => "llama-tuned.xor.safetensors",
+            LlamaTunedGaps => "llama-tuned.gaps.safetensors",
             LlamaZt21 => "llama.21.zt",
             LlamaZt21Zstd => "llama-zstd.21.zt",
             LlamaGguf => "llama.gguf",
@@ -130,6 +161,16 @@ impl Workload {
         })
     }
 
+    /// Returns the paths of the base and the target of a delta.
+    fn pair(self, dir: &Path) -> Result<[PathBuf; 2]> {
+        let target = match self {
+            LlamaStepDelta | LlamaStepXor | LlamaStepGaps => LlamaStep,
+            LlamaTunedDelta | LlamaTunedXor | LlamaTunedGaps => LlamaTuned,
+            other => bail!("{other:?} is not a delta"),
+        };
+        Ok([LlamaSafetensors.path(dir), target.path(dir)])
+    }
+
     /// Returns the tensors of a file of tensors.
     fn specs(self, quick: bool) -> Vec<Spec> {
         match self {
@@ -145,7 +186,9 @@ impl Workload {
             Shards100k => many(if quick { 2_000 } else { 100_000 }, &[32]),
             Holes10G | Header100k | Header100kNamed | Samples | Texts | TextRecords
             | TextsArrow | TextsArrowLarge | Lines | Package2G | TokensGguf | BlocksGguf
-            | LlamaTorch | LlamaNpz | EmbeddingNpy | LlamaHdf5 | LlamaOnnx => Vec::new(),
+            | LlamaTorch | LlamaNpz | EmbeddingNpy | LlamaHdf5 | LlamaOnnx | LlamaPlanes
+            | LlamaZipNn | LlamaStep | LlamaStepDelta | LlamaStepXor | LlamaStepGaps
+            | LlamaTuned | LlamaTunedDelta | LlamaTunedXor | LlamaTunedGaps => Vec::new(),
         }
     }
 
@@ -161,6 +204,26 @@ impl Workload {
             LlamaSeekable => {
                 let source = LlamaSafetensors.path(path.parent().context("no folder")?);
                 ours::convert_file(&source, path, Durability::Disk, Some(LEVEL))
+            }
+            LlamaPlanes => {
+                let source = LlamaSafetensors.path(path.parent().context("no folder")?);
+                ours::deltas::write_planes(&source, path)
+            }
+            LlamaZipNn => {
+                zipnn::write(&LlamaSafetensors.path(path.parent().context("no folder")?), path)
+            }
+            LlamaStep | LlamaTuned => pairs::write(self, path, quick),
+            LlamaStepDelta | LlamaTunedDelta => {
+                let [base, target] = self.pair(path.parent().context("no folder")?)?;
+                ours::deltas::write_delta(&base, &target, path)
+            }
+            LlamaStepXor | LlamaTunedXor => {
+                let [base, target] = self.pair(path.parent().context("no folder")?)?;
+                updates::make_xor(&base, &target, path)
+            }
+            LlamaStepGaps | LlamaTunedGaps => {
+                let [base, target] = self.pair(path.parent().context("no folder")?)?;
+                updates::make_gaps(&base, &target, path)
             }
             LlamaHoles => write_holes(path, &specs),
             LlamaGguf => ours::gguf::write_llama(path),
@@ -200,7 +263,8 @@ pub fn make(args: &Args, comparisons: &[Comparison]) -> Result<()> {
     let mut wanted: Vec<Workload> =
         comparisons.iter().flat_map(|c| c.files.iter().copied()).collect();
     let is_made_of_it = |file: &Workload| {
-        matches!(file, LlamaSeekable | LlamaGguf) || python::package(*file).is_some()
+        matches!(file, LlamaSeekable | LlamaGguf | LlamaPlanes | LlamaZipNn)
+            || python::package(*file).is_some()
     };
     if wanted.iter().any(is_made_of_it) {
         wanted.push(LlamaSafetensors);

@@ -17,6 +17,7 @@ mod machine;
 mod measure;
 mod ours;
 mod packages;
+mod pairs;
 mod peers;
 mod report;
 mod rows;

@@ -1,5 +1,6 @@
 //! Holdall, used as documented.
 
+pub mod deltas;
 pub mod gguf;
 pub mod records;
 

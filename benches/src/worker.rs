@@ -32,7 +32,12 @@ impl Context {
 
     /// Returns an output path where no file exists.
     pub fn output(&self) -> Result<Output> {
-        Output::new(self.dir.join("output.zt"))
+        self.output_with("zt")
+    }
+
+    /// Returns an output path with an extension, where no file exists.
+    pub fn output_with(&self, extension: &str) -> Result<Output> {
+        Output::new(self.dir.join("output").with_extension(extension))
     }
 }
 

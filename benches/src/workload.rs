@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 pub struct Spec {
     pub name: String,
     pub shape: Vec<usize>,
-    seed: u64,
+    pub seed: u64,
     mean: f32,
     deviation: f32,
 }
@@ -93,6 +93,11 @@ pub fn many(count: usize, shape: &[usize]) -> Vec<Spec> {
 /// The standard normal distribution at 65536 evenly spaced probabilities.
 static NORMAL: LazyLock<Vec<f32>> =
     LazyLock::new(|| (0..65536).map(|i| quantile((i as f64 + 0.5) / 65536.0) as f32).collect());
+
+/// Returns the value of the standard normal distribution at the `at`-th of 65536 evenly spaced probabilities.
+pub fn normal(at: u16) -> f32 {
+    NORMAL[usize::from(at)]
+}
 
 /// Returns z with Φ(z) = p, by bisection of a series for Φ. It is accurate enough, and 65536 values are computed
 /// quickly.

@@ -8,12 +8,24 @@ pub mod wire;
 pub mod write;
 pub mod zstd;
 
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Returns the number of threads that a floor uses: one for every core, as for the contestants.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+/// Keeps this process, and what it starts, on one core.
+pub fn on_one_core() -> io::Result<()> {
+    // SAFETY: the set is initialised, and its length is given.
+    let done = unsafe {
+        let mut cores: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(0, &mut cores);
+        libc::sched_setaffinity(0, size_of_val(&cores), &cores)
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Calls `work` with every piece of `0..len`, each at most `piece` bytes, on `threads` threads. A thread that has

@@ -4,7 +4,7 @@ use super::Target::{SpeedAtLeast, TimeAtMost};
 use super::{Cache, Comparison, FRESH, Goal, floor, load::floor_warm, ours, peer};
 use crate::files::Workload::*;
 use crate::ours;
-use crate::peers::python;
+use crate::peers::{python, zipnn};
 use holdall::Check;
 use std::path::Path;
 
@@ -56,6 +56,9 @@ rows! {
 
 /// Returns why the package of a comparison is not available.
 pub fn missing(comparison: &Comparison, folder: &Path) -> Option<String> {
+    if comparison.files.contains(&LlamaZipNn) {
+        return Some(format!("{:#}", zipnn::python(folder).err()?));
+    }
     let package = comparison.files.iter().find_map(|file| python::package(*file))?;
     Some(format!("{:#}", package.python(folder).err()?))
 }

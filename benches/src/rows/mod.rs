@@ -2,6 +2,7 @@
 
 mod build;
 mod convert;
+mod deltas;
 mod formats;
 pub mod gguf;
 pub mod gpu;
@@ -9,6 +10,7 @@ mod header;
 mod load;
 mod open;
 mod packages;
+mod planes;
 pub mod records;
 mod remote;
 pub mod save;
@@ -126,6 +128,8 @@ pub fn all() -> Vec<Comparison> {
         verify::COMPARISONS,
         save::COMPARISONS,
         convert::COMPARISONS,
+        planes::COMPARISONS,
+        deltas::COMPARISONS,
         gguf::COMPARISONS,
         formats::COMPARISONS,
         header::COMPARISONS,
