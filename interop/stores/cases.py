@@ -61,7 +61,7 @@ class Store:
                 model(path, count)
                 if count == 2:
                     how = ["convert", str(path), f"{root}/model", "--max-shard-size", "1000"]
-                    assert "shards/place" in self.run(*how, ends_with=2)
+                    assert "shards/target" in self.run(*how, ends_with=2)
                     self.run(*how, "--force")
                 else:
                     self.run("convert", str(path), f"{root}/model/", "--max-shard-size", "1000")

@@ -19,7 +19,7 @@ holdall_core::error::rules! {
         "A packed model file can be read. A damaged one is packed unchanged, and files that it may refer to are not found."
         hint "`holdall verify` reports its errors";
     /// The folder to unpack into exists or cannot be used.
-    pub PLACE: Misuse "package/place"
+    pub TARGET: Misuse "package/target"
         "A package is unpacked into a new folder."
         hint "name a folder that does not exist"
         remedies [Overwrite];

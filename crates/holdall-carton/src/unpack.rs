@@ -1,7 +1,7 @@
 //! Writes a package's files into a folder.
 
 use super::ledger::{self, Entry};
-use super::rules::PLACE;
+use super::rules::TARGET;
 use super::{Package, PackageFile};
 use holdall_core::Result;
 use holdall_core::error::Escape as _;
@@ -81,7 +81,7 @@ pub(super) fn unpack(
     if options.overwrite {
         check_outside(package, to)?;
     }
-    let sink = FolderSink::create(to, options.overwrite, &PLACE)?;
+    let sink = FolderSink::create(to, options.overwrite, &TARGET)?;
     let root = sink.path();
     keep_apart(package, what, root).map_err(|e| e.in_source(to.display()))?;
     if what == UnpackScope::Package {
@@ -186,7 +186,7 @@ fn check_outside(package: &Package, to: &Path) -> Result<()> {
     if !path.starts_with(folder) {
         return Ok(());
     }
-    let e = PLACE.broken("the package is in this folder, which would be replaced as a whole");
+    let e = TARGET.broken("the package is in this folder, which would be replaced as a whole");
     let hint = "name another folder, or move the package out of this one first";
     Err(e.with_hint(hint).in_source(to.display()))
 }

@@ -566,7 +566,7 @@ fn models_are_written_in_several_files() {
     assert_eq!(report["tensors"], 34);
     holdall(["verify", "--strict", &out]).ends_with(0);
     let e = holdall(args).ends_with(2);
-    assert!(e.err.contains("[shards/place]") && e.err.contains("--force"), "{}", e.err);
+    assert!(e.err.contains("[shards/target]") && e.err.contains("--force"), "{}", e.err);
     let parts = path(&dir, "parts");
     let gguf = ["convert", &source, &parts, "--max-shard-size", "8KB", "--to", "gguf"];
     let gguf = [&gguf[..], &["--dense", "-s", "*.attn.*"]].concat();

@@ -323,7 +323,7 @@ fn code_mirrors_the_records_of_a_schema_or_a_file() {
     let union =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/metatensor/made-union.mt");
     let error = holdall(["schema", "code", union, "--lang", "rust", "--json"]).ends_with(4).error();
-    assert_eq!(error["code"], "schema/no-mirror");
+    assert_eq!(error["code"], "schema/no-equivalent-type");
     holdall(["schema", "code", union, "--lang", "cobol"]).ends_with(2);
 }
 

@@ -95,7 +95,7 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("metatensor/write-align", WRITING, "holdall-formats/tests/metatensor.rs"),
     ("record/access", "of those who call this library", "holdall-schema/tests/access.rs"),
     ("record/keyword", OPTION, "holdall-schema/tests/check.rs"),
-    ("schema/no-mirror", OPTION, "holdall-schema/tests/code.rs"),
+    ("schema/no-equivalent-type", OPTION, "holdall-schema/tests/code.rs"),
     ("schema/own-keyword", OPTION, "holdall-schema/tests/vocabulary.rs"),
     ("schema/unknown-symbol", OPTION, "holdall-cli/tests/schema.rs"),
     ("record/too-large", LIMIT, "holdall-schema/tests/access.rs"),

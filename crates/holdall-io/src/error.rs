@@ -79,7 +79,7 @@ holdall_core::error::rules! {
     pub SAME_NAME: Misuse "write/same-name"
         "Tensors of one file have different names, also after renaming.";
     /// The target folder of a model in several files cannot be used.
-    pub SHARDS_PLACE: Misuse "shards/place"
+    pub SHARDS_TARGET: Misuse "shards/target"
         "A model in several files is written into a new folder."
         hint "name a folder that does not exist"
         remedies [Overwrite];
@@ -152,7 +152,7 @@ holdall_core::error::rules! {
         "An edit of a single shard does not rename tensors that another file lists by name."
         hint "edit the model through the file that lists them";
     /// The operation does not support this kind of location.
-    pub PLACE: Misuse "operation/place"
+    pub LOCATION: Misuse "operation/location"
         "An operation supports the kind of location that it is given; the documentation has a table of them.";
     /// The damaged file has no sound tensor.
     pub NOTHING_SOUND: Malformed "salvage/nothing-sound"

@@ -180,7 +180,7 @@ def test_folder(tmp_path, xor):
             assert out.hash == p.hash and out.verify().verdict == "sound"
         with pytest.raises(holdall.UsageError) as info:
             p.unpack(tmp_path / "out")
-        assert info.value.code == "package/place" and "overwrite=True" in info.value.hint
+        assert info.value.code == "package/target" and "overwrite=True" in info.value.hint
         seen = []
         p.unpack(tmp_path / "out", overwrite=True, progress=lambda done, total: seen.append((done, total)))
         assert seen and seen[-1][0] == seen[-1][1] > 0

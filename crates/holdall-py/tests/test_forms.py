@@ -110,4 +110,4 @@ def test_models_are_written_in_several_files(tmp_path: Path) -> None:
         holdall.convert(tmp_path / "a.zt", tmp_path / "x", max_shard_size="much")
     with pytest.raises(holdall.UsageError) as e:
         holdall.convert(tmp_path / "a.zt", tmp_path / "model", max_shard_size=1, overwrite=False)
-    assert e.value.code == "shards/place"
+    assert e.value.code == "shards/target"

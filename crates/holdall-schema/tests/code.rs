@@ -81,7 +81,7 @@ fn types_without_an_equivalent_are_explained() {
                 continue;
             }
             let e = made(&kind, "R", lang).unwrap_err();
-            assert_eq!(e.code(), "schema/no-mirror");
+            assert_eq!(e.code(), "schema/no-equivalent-type");
             assert!(e.message().contains(&format!("`TypeDef:{found}`")), "{e}");
         }
         made(&kind, "R", Lang::TypeScript).unwrap();

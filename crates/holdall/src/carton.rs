@@ -19,7 +19,7 @@ pub use holdall_package::{Comparison, Number, compare, signature, value};
 
 /// Rules of packages that apply only on a file system.
 pub mod rules {
-    pub use holdall_carton::rules::{DECLARED, OUTPUT_INSIDE, PLACE, RUNNER, UNREAD};
+    pub use holdall_carton::rules::{DECLARED, OUTPUT_INSIDE, RUNNER, TARGET, UNREAD};
     pub use holdall_io::package::rules::{
         LINK_OUT, NO_FILE, NO_PACKAGE, NO_TENSOR, NOT_HERE, PART,
     };

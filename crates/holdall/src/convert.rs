@@ -22,7 +22,7 @@ use holdall_core::{
 };
 use holdall_formats::shards::{PART, SPLIT};
 use holdall_io::Work;
-use holdall_io::error::{SCALED, SHARDS_PLACE};
+use holdall_io::error::{SCALED, SHARDS_TARGET};
 use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::ledger;
 use holdall_io::select::{Cast, CastCount, Casts, Rename, Select};
@@ -359,7 +359,7 @@ pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result
 /// Returns the same errors as [`convert`]; bytes written before an error stay written.
 pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(ConvertReport, W)> {
     if options.shard_limits().is_some() {
-        return Err(SHARDS_PLACE.broken("a stream is not a folder"));
+        return Err(SHARDS_TARGET.broken("a stream is not a folder"));
     }
     let file = &options.source(file)?;
     let prepared = prepare(file, Path::new("-"), options)?;

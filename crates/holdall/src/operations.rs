@@ -5,7 +5,7 @@ use holdall_core::{Result, Rule};
 use holdall_formats::folders::{self, ModelFiles};
 use holdall_formats::shards::NO_MODEL;
 use holdall_io::Location;
-use holdall_io::error::{CANNOT_HOLD, NAMED_ELSEWHERE, PLACE, SEVERAL_FILES, TO_ADDRESS};
+use holdall_io::error::{CANNOT_HOLD, LOCATION, NAMED_ELSEWHERE, SEVERAL_FILES, TO_ADDRESS};
 use holdall_records::rules::WHICH_DATASET;
 use std::path::Path;
 
@@ -273,11 +273,11 @@ const IN_PLACE: [Support; 9] = [
         SEVERAL,
     ),
     Partly("attributes, and elements of existing tensors", OF_ONE),
-    No(&PLACE, UNPACK),
-    No(&PLACE, UNPACK_PACKAGE),
+    No(&LOCATION, UNPACK),
+    No(&LOCATION, UNPACK_PACKAGE),
     No(&TO_ADDRESS, DOWNLOAD),
     No(&TO_ADDRESS, DOWNLOAD),
-    No(&PLACE, SAVE),
+    No(&LOCATION, SAVE),
 ];
 /// Operations that use files of the disk.
 const LOCAL: [Support; 9] = [
@@ -285,11 +285,11 @@ const LOCAL: [Support; 9] = [
     Yes,
     Yes,
     SHARD_ALONE,
-    No(&PLACE, UNPACK),
-    No(&PLACE, UNPACK),
-    No(&PLACE, DOWNLOAD),
-    No(&PLACE, DOWNLOAD),
-    No(&PLACE, SAVE),
+    No(&LOCATION, UNPACK),
+    No(&LOCATION, UNPACK),
+    No(&LOCATION, DOWNLOAD),
+    No(&LOCATION, DOWNLOAD),
+    No(&LOCATION, SAVE),
 ];
 
 /// The locations that `holdall view` supports: a file, with the other files of its model.
@@ -385,7 +385,7 @@ pub static OPERATIONS: &[OperationRow] = &[
     OperationRow {
         operation: Operation::Salvage,
         name: "salvage",
-        locations: [Yes, Yes, Yes, SHARD_ALONE, Yes, Yes, Yes, Yes, No(&PLACE, SAVE)],
+        locations: [Yes, Yes, Yes, SHARD_ALONE, Yes, Yes, Yes, Yes, No(&LOCATION, SAVE)],
         layouts: ANY_LAYOUT,
         files: [Copies; 4],
     },
@@ -432,7 +432,7 @@ pub static OPERATIONS: &[OperationRow] = &[
             Yes,
             Yes,
             Yes,
-            No(&PLACE, SAVE),
+            No(&LOCATION, SAVE),
         ],
         layouts: ANY_LAYOUT,
         files: [CopiesUnchanged; 4],
@@ -456,7 +456,7 @@ pub static OPERATIONS: &[OperationRow] = &[
         name: "build",
         locations: [
             Yes,
-            No(&PLACE, "name the file of records in it"),
+            No(&LOCATION, "name the file of records in it"),
             Yes,
             Yes,
             Yes,

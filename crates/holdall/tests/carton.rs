@@ -178,7 +178,7 @@ fn an_existing_folder_is_replaced_only_when_asked_to() {
     let to = dir.path().join("out");
     std::fs::create_dir(&to).unwrap();
     std::fs::write(to.join("mine"), "mine").unwrap();
-    assert_eq!(package.unpack(&to).unwrap_err().code(), "package/place");
+    assert_eq!(package.unpack(&to).unwrap_err().code(), "package/target");
     assert!(to.join("mine").exists());
     package.unpack_with(&to, &UnpackOptions::new().with_overwrite(true)).unwrap();
     assert!(!to.join("mine").exists());

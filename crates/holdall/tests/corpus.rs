@@ -42,7 +42,7 @@ const EXCUSED: &[(&str, &str)] = &[
     ("package/unread", "of a file that is packed, as a warning"),
     ("infer/mixed", GIVEN),
     ("infer/no-records", GIVEN),
-    ("schema/no-mirror", GIVEN),
+    ("schema/no-equivalent-type", GIVEN),
     ("input/schema-len", GIVEN),
     ("input/columns", GIVEN),
     ("input/columns-limit", GIVEN),

@@ -288,12 +288,12 @@ fn a_model_is_written_in_several_files() {
     }
     // An existing folder stays, unless it is to be replaced as a whole.
     let e = split(&file, &out, 40, WriteOptions::new()).unwrap_err();
-    assert_eq!(e.code(), "shards/place");
+    assert_eq!(e.code(), "shards/target");
     let (_, files) = split(&file, &out, 1 << 20, WriteOptions::new().with_overwrite(true)).unwrap();
     assert_eq!(files, ["model.safetensors"]);
     let inside = holdall::open(&out).unwrap();
     let e = split(&inside, &out, 40, WriteOptions::new().with_overwrite(true)).unwrap_err();
-    assert_eq!(e.code(), "shards/place");
+    assert_eq!(e.code(), "shards/target");
     // Each in its own file.
     let (_, files) = split(&file, &dir.path().join("each"), 1, WriteOptions::new()).unwrap();
     assert_eq!(files.len(), 6);
@@ -301,7 +301,7 @@ fn a_model_is_written_in_several_files() {
     assert_eq!(e.code(), "shards/format");
     let options = Convert::new(WriteOptions::new()).with_max_shard_len(1);
     let e = holdall::convert_to(&file, Vec::new(), &options).unwrap_err();
-    assert_eq!(e.code(), "shards/place");
+    assert_eq!(e.code(), "shards/target");
     assert!(!dir.path().join("x.zt").exists());
     let left = std::fs::read_dir(dir.path()).unwrap().count();
     assert_eq!(left, 3, "nothing is left of what failed");
@@ -403,7 +403,7 @@ fn shards_have_a_maximum_number_of_tensors() {
     }
     let options = Convert::new(WriteOptions::new()).with_max_shard_tensors(2);
     let e = holdall::convert_to(&file, Vec::new(), &options).unwrap_err();
-    assert_eq!(e.code(), "shards/place");
+    assert_eq!(e.code(), "shards/target");
     // Tensors that share their bytes are together, and counted.
     let tied = dir.path().join("tied.zt");
     write_tied(&dir.path().join("pairs.zt"), &tied);

@@ -406,7 +406,7 @@ fn a_sharded_model_appears_with_its_index() {
     // model last. Other objects stay.
     server.forget();
     let e = convert_folder(&options, &["a", "d"], false).unwrap_err();
-    assert_eq!((e.code(), e.source_name()), ("shards/place", Some("s3://models/out/")), "{e}");
+    assert_eq!((e.code(), e.source_name()), ("shards/target", Some("s3://models/out/")), "{e}");
     assert!(changes(&server).is_empty());
     put(&bucket, "out/README.md", b"#".to_vec());
     put(&bucket, "out/below/model-00001-of-00009.safetensors", b"#".to_vec());

@@ -92,7 +92,7 @@ fn a_file_where_a_folder_should_be_is_not_replaced() {
     let package = dir.path().join("m.carton");
     let args = ["unpack", package.to_str().unwrap(), "-o", &model, "-f", "--json"];
     let e = holdall(args).ends_with(2).error();
-    assert_eq!(e["code"], "package/place");
+    assert_eq!(e["code"], "package/target");
     // The hint does not suggest an option that is already given.
     assert!(!e["hint"].as_str().unwrap().contains("--force"), "{e}");
     assert_eq!(std::fs::read(&model).unwrap(), b"weights");
@@ -122,7 +122,7 @@ fn a_package_is_not_unpacked_over_itself() {
         for more in [&["--json"][..], &["--json", "--model"]] {
             let e = holdall([&["unpack", &package, "-o", &to, "-f"][..], more].concat());
             let e = e.ends_with(2).error();
-            assert_eq!(e["code"], "package/place", "{to}");
+            assert_eq!(e["code"], "package/target", "{to}");
             assert!(e["hint"].as_str().unwrap().contains("move the package out"), "{e}");
         }
         assert!(Path::new(&at("here/inner/other")).exists());

@@ -2,7 +2,7 @@
 
 use super::upload::{Upload, temporary};
 use super::{Address, Stores, open::Store};
-use crate::error::{EXISTS, SHARDS_PLACE, io};
+use crate::error::{EXISTS, SHARDS_TARGET, io};
 use crate::http::{Client, HttpRequest, Policy, retrying};
 use crate::temporary::Temporary;
 use holdall_core::{Error, Limits, Result};
@@ -49,7 +49,7 @@ impl Stores {
         let begin = || {
             self.store(&address, policy)?.check_writable()?;
             if !overwrite && self.has_any(&address, policy)? {
-                return Err(SHARDS_PLACE.broken("there are objects below this address"));
+                return Err(SHARDS_TARGET.broken("there are objects below this address"));
             }
             let folder = temporary()?;
             // The writer creates the folder `model` in it.
@@ -145,7 +145,7 @@ fn files(folder: &Path) -> Result<Vec<String>> {
             (name, _) => {
                 let name = name.unwrap_or_else(|name| name.to_string_lossy().into_owned());
                 let e = format!("`{}` is not a file that can be uploaded", name.escape_debug());
-                return Err(SHARDS_PLACE.broken(e));
+                return Err(SHARDS_TARGET.broken(e));
             }
         }
     }
@@ -199,7 +199,7 @@ mod tests {
         let first = "model-00001-of-00002.safetensors";
         assert_eq!(select(&[index, "x", first, "zz"]), [first, "x", "zz", index]);
         std::fs::create_dir(folder.path().join("inner")).unwrap();
-        assert_eq!(files(folder.path()).unwrap_err().code(), "shards/place");
+        assert_eq!(files(folder.path()).unwrap_err().code(), "shards/target");
         for (name, is) in [
             ("model-00001-of-00003.safetensors", true),
             ("model.safetensors.index.json", true),

@@ -317,7 +317,7 @@ def code(
         name: The name of the type of a record; types inside are named after it and their members.
 
     Raises:
-        UnsupportedError: the record is text, a union or another kind without a fixed layout (``schema/no-mirror``).
+        UnsupportedError: the record is text, a union or another kind without a fixed layout (``schema/no-equivalent-type``).
     """
     return _holdall.schema_code(_schema(schema), lang, path, name)
 

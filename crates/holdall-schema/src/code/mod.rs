@@ -21,7 +21,7 @@ holdall_error::rules! {
     pub static RULES;
 
     /// A record that the language cannot represent.
-    pub NO_MIRROR: Unsupported "schema/no-mirror"
+    pub NO_EQUIVALENT_TYPE: Unsupported "schema/no-equivalent-type"
         "Rust, NumPy and WGSL types exist for records of numbers, fixed arrays and structs. Members in a heap have no fixed bytes, and neither do unions, except in WGSL."
         hint "make it a member of a struct; TypeScript has types for every record";
 }
@@ -64,7 +64,7 @@ impl Lang {
 /// and their members. Names that are not valid in the language are changed, with a comment.
 ///
 /// # Errors
-/// Returns `schema/no-mirror` if the language cannot represent the record, `schema/open-shape` if a symbol has no
+/// Returns `schema/no-equivalent-type` if the language cannot represent the record, `schema/open-shape` if a symbol has no
 /// number.
 pub fn code(schema: &Schema, ty: TypeId, name: &str, lang: Lang) -> Result<String> {
     let name = name::Names::type_name(name);
@@ -99,7 +99,7 @@ fn join(parent: &Path, name: &str) -> Path {
 
 /// Returns the error for a record that the language cannot represent.
 fn no_mirror(kind: &Kind, language: &str) -> crate::Error {
-    NO_MIRROR.broken(format!(
+    NO_EQUIVALENT_TYPE.broken(format!(
         "{language} has no type for a record that is a `TypeDef:{}`",
         kind.as_str()
     ))

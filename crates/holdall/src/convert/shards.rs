@@ -12,7 +12,7 @@ use holdall_formats::shards::index_text;
 #[cfg(feature = "ztensor2")]
 use holdall_formats::ztensor2::Root;
 use holdall_formats::{Format, Shards as Bound};
-use holdall_io::error::{SHARDS_COUNT, SHARDS_FORMAT, SHARDS_PLACE};
+use holdall_io::error::{SHARDS_COUNT, SHARDS_FORMAT, SHARDS_TARGET};
 #[cfg(feature = "ztensor2")]
 use holdall_io::external;
 use holdall_io::items::Item;
@@ -39,11 +39,11 @@ pub(super) struct Shards {
 
 /// Checks that a folder can be written at `path`. Returns the options with the format of its files.
 pub(super) fn check(file: &File, path: &Path, write: WriteOptions) -> Result<WriteOptions> {
-    FolderSink::check(path, write.overwrite, &SHARDS_PLACE)?;
+    FolderSink::check(path, write.overwrite, &SHARDS_TARGET)?;
     if let (Ok(source), Ok(folder)) = (Path::new(file.name()).canonicalize(), path.canonicalize())
         && source.starts_with(folder)
     {
-        let e = SHARDS_PLACE.broken("the source is in this folder, which would be replaced");
+        let e = SHARDS_TARGET.broken("the source is in this folder, which would be replaced");
         return Err(e.in_source(path.display()));
     }
     let Some(format) = write.format_for(path).ok().or_else(with_index) else {
@@ -176,9 +176,9 @@ impl Shards {
 /// Writes the folder.
 pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<ConvertReport> {
     let Prepared { items, write, casts, forming, warnings, shards, expected, .. } = prepared;
-    let Some(shards) = shards else { return Err(SHARDS_PLACE.broken("it is not a folder")) };
+    let Some(shards) = shards else { return Err(SHARDS_TARGET.broken("it is not a folder")) };
     let format = write.format_for(folder)?;
-    let sink = FolderSink::create(folder, write.overwrite, &SHARDS_PLACE)?;
+    let sink = FolderSink::create(folder, write.overwrite, &SHARDS_TARGET)?;
     let mut report = report(file, warnings, &items, 0);
     write.work.begin(report.decoded_len);
     let all = items.len();

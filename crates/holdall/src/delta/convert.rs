@@ -6,7 +6,7 @@ use super::{
     UpdateOptions, apply, apply_updates, is_delta, make,
 };
 use holdall_core::Result;
-use holdall_io::error::SHARDS_PLACE;
+use holdall_io::error::SHARDS_TARGET;
 use holdall_io::sink::FolderSink;
 use holdall_io::{File, OpenOptions, WriteOptions};
 use std::ffi::OsString;
@@ -83,7 +83,7 @@ pub fn convert(
     name.push(".target");
     let parent = path.parent().unwrap_or(Path::new(""));
     // It is never published, so that it is removed when it is dropped.
-    let temporary = FolderSink::create(&parent.join(name), false, &SHARDS_PLACE)?;
+    let temporary = FolderSink::create(&parent.join(name), false, &SHARDS_TARGET)?;
     let applied = temporary.path().join("target.zt");
     let write = WriteOptions::new().with_work(options.write.work.clone());
     let (version, base_version) = match source {

@@ -3,7 +3,7 @@
 use holdall_core::{Encode, Result, TensorSpec};
 use holdall_formats::shards::index_text;
 use holdall_formats::{Format, Shards};
-use holdall_io::error::{SHARDS_PLACE, io};
+use holdall_io::error::{SHARDS_TARGET, io};
 use holdall_io::items::{self, Item, Sharing};
 use holdall_io::sink::{FileSink, FolderSink, Sink as _};
 use holdall_io::{File, FileRole, WriteOptions, Writer};
@@ -41,12 +41,12 @@ impl Target {
         let folder = SourceFolder::new(start).filter(|_| is_folder);
         let format = match &folder {
             Some(folder) => {
-                FolderSink::check(path, write.overwrite, &SHARDS_PLACE)?;
+                FolderSink::check(path, write.overwrite, &SHARDS_TARGET)?;
                 if let (Ok(source), Ok(own)) = (folder.path.canonicalize(), path.canonicalize())
                     && source == own
                 {
                     let message = "the base is in this folder, which would be replaced";
-                    return Err(SHARDS_PLACE.broken(message).in_source(path.display()));
+                    return Err(SHARDS_TARGET.broken(message).in_source(path.display()));
                 }
                 folder.format
             }
@@ -143,7 +143,7 @@ impl SourceFolder {
         version: Option<u64>,
     ) -> Result<u64> {
         let format = self.format;
-        let sink = FolderSink::create(path, write.overwrite, &SHARDS_PLACE)?;
+        let sink = FolderSink::create(path, write.overwrite, &SHARDS_TARGET)?;
         let last = self.names.len().saturating_sub(1);
         let mut of_files: Vec<Vec<Item>> = self.names.iter().map(|_| Vec::new()).collect();
         let (mut map, mut total, mut len) = (BTreeMap::new(), 0u64, 0u64);
@@ -194,7 +194,7 @@ fn copy_others(from: &Path, to: &Path, own: &HashSet<&str>, depth: usize) -> Res
     let failed = |e| io(e, "copying the files of the folder").in_source(from.display());
     if depth > MAX_DEPTH {
         let message = format!("more than {MAX_DEPTH} folders lie in each other");
-        return Err(SHARDS_PLACE.broken(message).in_source(from.display()));
+        return Err(SHARDS_TARGET.broken(message).in_source(from.display()));
     }
     for entry in std::fs::read_dir(from).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
@@ -209,7 +209,7 @@ fn copy_others(from: &Path, to: &Path, own: &HashSet<&str>, depth: usize) -> Res
             std::fs::copy(&source, &target).map_err(failed)?;
         } else {
             let message = "it is neither a file nor a folder, so it cannot be copied";
-            return Err(SHARDS_PLACE.broken(message).in_source(source.display()));
+            return Err(SHARDS_TARGET.broken(message).in_source(source.display()));
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use holdall_core::ledger::Expected;
 use holdall_core::limits::Limits;
 use holdall_core::{Attributes, Result, TensorSpec, Value, Warning};
 use holdall_formats::by_name;
-use holdall_io::error::SHARDS_PLACE;
+use holdall_io::error::SHARDS_TARGET;
 use holdall_io::items::{self, Sharing};
 use holdall_io::sink::{FileSink, FolderSink};
 use holdall_io::{File, WriteOptions, Writer, ledger};
@@ -60,7 +60,7 @@ pub fn restore_model(
     options: &ModelRestore,
 ) -> Result<ModelConvertReport> {
     let write = &options.write;
-    let sink = FolderSink::create(folder.as_ref(), write.overwrite, &SHARDS_PLACE)?;
+    let sink = FolderSink::create(folder.as_ref(), write.overwrite, &SHARDS_TARGET)?;
     let tensors = sink.path().join("model.safetensors");
     let Prepared { plan, mut report, texts, expected } = prepare(file, options)?;
     let mut write = write.clone();

@@ -12,7 +12,7 @@ use holdall_core::layout::update::{
 use holdall_core::{
     Attributes, ComponentSpec, DType, Layout, Result, Role, TensorSpec, Value, codec,
 };
-use holdall_io::error::{SHARDS_PLACE, io};
+use holdall_io::error::{SHARDS_TARGET, io};
 use holdall_io::items::{ComponentSource, CopyMode, Item};
 use holdall_io::sink::{FileSink, FolderSink, Sink as _};
 use holdall_io::{File, Tensor, WriteOptions};
@@ -281,7 +281,7 @@ fn write_version(
     let sink = FolderSink::create(
         &path.join(version_folder(how.version)),
         how.write.overwrite,
-        &SHARDS_PLACE,
+        &SHARDS_TARGET,
     )?;
     let weight_map = made.iter().map(|item| (item.spec.name.clone(), SHARD.to_owned())).collect();
     let delta = DeltaIndex {
