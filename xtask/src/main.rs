@@ -20,6 +20,7 @@ mod mutants;
 mod new_format;
 mod public_api;
 mod python;
+mod readmes;
 mod scan;
 mod sizes;
 mod stores;
@@ -90,6 +91,7 @@ const TASKS: &[Task] = &[
         "installs the npm package into projects of many kinds, or only the named ones",
         js::pack,
     ),
+    task("viewer", "builds the viewer into the crate of the command", js::viewer),
     task("js-bench", "measures the JavaScript package against others, which it fetches", js::bench),
     task("js-images", "makes the pictures of the viewer in `docs/images`", js::images),
     task(
