@@ -98,7 +98,7 @@ const TASKS: &[Task] = &[
         "makes and checks everything that a release consists of; --help describes options",
         dist::dist,
     ),
-    task("publish", "uploads crates or the npm package that `dist` made", dist::publish),
+    task("publish", "uploads what `dist` made: crates, npm FOLDER, github FOLDER", dist::publish),
     task("workflows", "checks the workflows of CI, with actionlint", dist::workflows),
     task("deny", "checks licences and sources of the crates of others", dist::deny),
     task("js-bench", "measures the JavaScript package against others, which it fetches", js::bench),

@@ -100,7 +100,7 @@ fn shared(own: &Path) -> Result<Vec<Entry>, String> {
     let folder = target().join("dist-man");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    program(own).args(["man", "--dir"]).args([&folder]).silent()?;
+    program(own).args(["man", "--dir"]).args([&folder]).quiet()?;
     let entries = folder.read_dir().map_err(|e| format!("{}: {e}", folder.display()))?;
     let mut pages: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     pages.sort();
@@ -156,9 +156,9 @@ fn unpack(target: &Target, path: &Path, stem: &str, entries: &[Entry]) -> Outcom
             program(python)
                 .args(["-m", "zipfile", "-e"])
                 .args([path, folder.as_path()])
-                .silent()?;
+                .quiet()?;
         }
-        _ => program("tar").args(["-xzf"]).args([path]).within(&folder).silent()?,
+        _ => program("tar").args(["-xzf"]).args([path]).within(&folder).quiet()?,
     }
     for entry in entries {
         if bytes(&folder.join(&entry.path))? != entry.bytes {
@@ -181,7 +181,7 @@ pub(super) fn try_command(own: &Path, before: &[&str]) -> Outcome {
         return Err(format!("its version is {version}"));
     }
     let file = root().join("examples/tiny.zt");
-    program(own).args(before).args(["verify", "--quiet"]).args([&file]).silent()?;
+    program(own).args(before).args(["verify", "--quiet"]).args([&file]).quiet()?;
     let empty = target().join("dist-empty");
     std::fs::create_dir_all(&empty).map_err(|e| format!("{}: {e}", empty.display()))?;
     let mut view = Command::new(own);

@@ -2,13 +2,15 @@
 
 use super::graph::graph;
 use super::{Release, bytes, sbom};
-use crate::command::{Outcome, Run, cargo, program, target};
+use crate::command::{Outcome, Run, cargo, program, root, target};
 use crate::js::PAGE;
 use crate::readmes::PUBLISHED;
 use std::path::Path;
 
 /// The members of the workspace that are not published.
 const OTHERS: [&str; 3] = ["holdall-fuzz", "holdall-py", "xtask"];
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The size that crates.io allows.
 const MOST: usize = 10 << 20;
@@ -30,7 +32,7 @@ pub(super) fn crates(release: &Release) -> Result<Vec<String>, String> {
     Ok(failed)
 }
 
-/// `cargo xtask publish crates|npm`: uploads what `dist` has checked, with the credentials of the environment.
+/// `cargo xtask publish crates`, `publish npm FOLDER`, `publish github FOLDER`: uploads what `dist` has checked, with the credentials of the environment.
 pub(crate) fn publish(args: &[String]) -> Outcome {
     match args {
         [what] if what == "crates" => {
@@ -38,10 +40,20 @@ pub(crate) fn publish(args: &[String]) -> Outcome {
             // Each was built from its package by `dist`.
             workspace("publish").args(["--no-verify"]).run()
         }
-        [what, packed] if what == "npm" => {
-            program("npm").args(["publish", packed, "--access", "public", "--provenance"]).run()
+        [what, folder] if what == "npm" => {
+            let packed = format!("{folder}/holdall-{VERSION}.tgz");
+            program("npm").args(["publish", &packed, "--access", "public", "--provenance"]).run()
         }
-        _ => Err("publish crates, or publish npm PACKAGE.tgz".to_owned()),
+        [what, folder] if what == "github" => {
+            let entries = root().join(folder);
+            let entries = entries.read_dir().map_err(|e| format!("{folder}: {e}"))?;
+            let files = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file());
+            let notes = "CHANGELOG.md says what changed, SHA256SUMS what the files are.";
+            let tag = format!("v{VERSION}");
+            let create = ["release", "create", &tag, "--verify-tag", "--notes", notes];
+            program("gh").args(create).args(files).run()
+        }
+        _ => Err("publish crates, publish npm FOLDER, or publish github FOLDER".to_owned()),
     }
 }
 

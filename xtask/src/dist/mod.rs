@@ -25,26 +25,32 @@ pub(crate) use tools::{deny, workflows};
 /// A part of a release, and the function that makes it.
 type Part = (&'static str, fn(&Release) -> Result<Vec<String>, String>);
 
-/// The parts, in order: each needs nothing of those after it.
-const PARTS: [Part; 5] = [
+/// The parts, in order: each needs nothing of those after it. `sign` is not among those that are made without being named.
+const PARTS: [Part; 7] = [
     ("crates", crates::crates),
     ("npm", npm::npm),
     ("commands", commands::commands),
     ("wheels", wheels::wheels),
+    ("source", wheels::source),
     ("sums", sums::sums),
+    (SIGN, sums::sign),
 ];
+const SIGN: &str = "sign";
+/// The parts that contain the page.
+const WITH_PAGE: [&str; 5] = ["crates", "npm", "commands", "wheels", "source"];
 
 const HELP: &str = "\
 cargo xtask dist [PART…] [--target TRIPLE]… [--out FOLDER] [--trial] [--twice]
 
-Parts: crates, npm, commands, wheels, sums (checksums, signature, provenance); without any, all of them.
+Parts: crates, npm, commands, wheels, source (of the Python package), sums (checksums, provenance); without any, all of them.
+`sign` checks the checksums of artifacts that are there, and signs them.
 
   --target TRIPLE   commands and wheels for this target only; the default is all that this system can build
   --out FOLDER      where the artifacts go, below the repository; the default is target/holdall-VERSION
   --trial           builds quickly, without optimising, also from a tree with changes: to try this, not to publish
   --twice           builds the command a second time, in a copy of the repository, and compares the bytes
 
-The key that signs is the text in MINISIGN_SECRET_KEY, of a key without a password. Without it the checksums are not signed.
+The key that signs is the text in MINISIGN_SECRET_KEY, of a key without a password. Without it `sums` signs nothing.
 ";
 
 /// What is being released, and how.
@@ -91,7 +97,7 @@ pub(crate) fn dist(args: &[String]) -> Outcome {
     }
     let (release, parts) = read(args)?;
     std::fs::create_dir_all(&release.out).map_err(|e| format!("{}: {e}", release.out.display()))?;
-    if parts.iter().any(|part| ["crates", "commands", "wheels"].contains(part)) {
+    if parts.iter().any(|part| WITH_PAGE.contains(part)) {
         crate::js::viewer(&[])?;
         licences::check()?;
     }
@@ -129,7 +135,7 @@ fn read(args: &[String]) -> Result<(Release, Vec<&'static str>), String> {
         }
     }
     if parts.is_empty() {
-        parts = PARTS.iter().map(|(name, _)| *name).collect();
+        parts = PARTS.iter().map(|(name, _)| *name).filter(|name| *name != SIGN).collect();
     }
     if wanted.is_empty() {
         wanted = targets::all_here();
@@ -140,6 +146,12 @@ fn read(args: &[String]) -> Result<(Release, Vec<&'static str>), String> {
         return Err(format!(
             "the tree has changes, and a release is made from a commit:\n{changed}"
         ));
+    }
+    // A tag that starts a release names the version.
+    let environment = |key: &str| std::env::var(key).unwrap_or_default();
+    let tag = environment("GITHUB_REF_NAME");
+    if environment("GITHUB_REF_TYPE") == "tag" && tag != format!("v{version}") {
+        return Err(format!("the tag is {tag}, and the version is {version}"));
     }
     let epoch = git(&["log", "-1", "--format=%ct"])?;
     let release = Release {

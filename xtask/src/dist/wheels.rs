@@ -11,13 +11,10 @@ const MANIFEST: &str = "crates/holdall-py/Cargo.toml";
 /// Where the licences of others are put for the build; wheels take them along.
 const LICENCES: &str = "crates/holdall-py/THIRD-PARTY-LICENSES.txt";
 
-/// Makes the wheels and the source distribution; returns the failures.
+/// Makes the wheels; returns the failures.
 pub(super) fn wheels(release: &Release) -> Result<Vec<String>, String> {
-    let mut failed = release.for_targets(|target| wheel(release, target));
+    let failed = release.for_targets(|target| wheel(release, target));
     let _ = std::fs::remove_file(root().join(LICENCES));
-    if let Err(e) = source(release) {
-        failed.push(format!("source: {e}"));
-    }
     Ok(failed)
 }
 
@@ -64,7 +61,7 @@ fn check(target: &Target, python: &Path, wheel: &Path) -> Outcome {
     }
     let folder = empty(&crate::command::target().join("dist-wheel-unpacked"))?;
     let unpack = ["-m", "zipfile", "-e"];
-    program(python).args(unpack).args([wheel, folder.as_path()]).silent()?;
+    program(python).args(unpack).args([wheel, folder.as_path()]).quiet()?;
     let module = if target.system == System::Windows { "pyd" } else { "so" };
     let module = only(&folder.join("holdall"), module)?;
     let content = bytes(&module)?;
@@ -96,12 +93,12 @@ assert len(weights) == 34, len(weights)
     let python = python::with_packages(&target().join("dist-try"), &["numpy>=1.24"])?;
     python::install(&python, wheel)?;
     let file = root().join("examples/tiny.zt");
-    program(&python).args(["-c", SCRIPT]).args([&file]).silent()?;
+    program(&python).args(["-c", SCRIPT]).args([&file]).quiet()?;
     commands::try_command(&python, &["-m", "holdall"])
 }
 
-/// Makes the source distribution, which contains the page.
-fn source(release: &Release) -> Outcome {
+/// Makes the source distribution, which contains the page; returns no failures.
+pub(super) fn source(release: &Release) -> Result<Vec<String>, String> {
     let python = tools::python()?;
     let folder = empty(&target().join("dist-source"))?;
     let run = program(&python).args(["-m", "maturin", "sdist", "--manifest-path", MANIFEST]);
@@ -124,7 +121,8 @@ fn source(release: &Release) -> Outcome {
         lock: "Cargo.lock",
         needs: &[("numpy", "pkg:pypi/numpy")],
     };
-    sbom::add(release, &to, &graph("Cargo.toml", "holdall-py", "all")?, &about).map(|_| ())
+    sbom::add(release, &to, &graph("Cargo.toml", "holdall-py", "all")?, &about)?;
+    Ok(Vec::new())
 }
 
 /// Returns a folder that is there and has nothing in it.
