@@ -98,8 +98,8 @@ fn features(manifest: &str) -> Vec<Feature<'_>> {
 
 /// What the README of a crate below `holdall` says.
 const BELOW: &str = "\
-This crate is a part of [`holdall`](https://crates.io/crates/holdall), which names everything here that its users need. Depend on `holdall`: what is public
-here and not named there may change in any version.
+This crate is a part of [`holdall`](https://crates.io/crates/holdall), which names everything here that its users need. Depend on `holdall`: public
+items here that it does not name may change in any version.
 ";
 
 /// What the README of other crates says.

@@ -66,7 +66,7 @@ fn mach(target: &Target, bytes: &[u8]) -> Outcome {
     let is_right = bytes.starts_with(&0xfeed_facf_u32.to_le_bytes())
         && bytes.get(4..8) == Some(&processor.to_le_bytes());
     expect(is_right, "a Mach-O file for this processor")?;
-    // Arm refuses programs without a signature; the linker makes one that names nobody.
+    // Arm refuses programs without a signature; the linker makes one without an identity.
     let is_signed = target.processor == Processor::X86 || contains(bytes, b"\xfa\xde\x0c\xc0");
     expect(is_signed, "a Mach-O file with a signature")
 }

@@ -153,10 +153,7 @@ fn unpack(target: &Target, path: &Path, stem: &str, entries: &[Entry]) -> Outcom
     match target.system {
         System::Windows => {
             let python = tools::python()?;
-            program(python)
-                .args(["-m", "zipfile", "-e"])
-                .args([path, folder.as_path()])
-                .quiet()?;
+            program(python).args(["-m", "zipfile", "-e"]).args([path, folder.as_path()]).quiet()?;
         }
         _ => program("tar").args(["-xzf"]).args([path]).within(&folder).quiet()?,
     }

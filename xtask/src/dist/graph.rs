@@ -59,7 +59,7 @@ fn parse(line: &str) -> Option<(usize, Crate)> {
     let (package, licence) = (parts.next()?, parts.next()?);
     let mut words = package.split(' ');
     let (name, version) = (words.next()?.to_owned(), words.next()?.strip_prefix('v')?.to_owned());
-    // What is not from a registry has a path after the version; macros are marked so.
+    // Crates of this repository have a path after the version; `(proc-macro)` marks macros.
     let is_own = words.any(|word| word.starts_with('(') && word != "(proc-macro)");
     // The old way to write `OR`.
     let licence = licence.trim().replace(" / ", " OR ").replace('/', " OR ");

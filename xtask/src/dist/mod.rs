@@ -53,7 +53,7 @@ Parts: crates, npm, commands, wheels, source (of the Python package), sums (chec
 The key that signs is the text in MINISIGN_SECRET_KEY, of a key without a password. Without it `sums` signs nothing.
 ";
 
-/// What is being released, and how.
+/// A release that is being made.
 pub(crate) struct Release {
     /// The folder of the artifacts.
     out: PathBuf,

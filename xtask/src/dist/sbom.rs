@@ -1,4 +1,4 @@
-//! The list of what is in an artifact, as CycloneDX 1.5.
+//! The list of the components of an artifact, as CycloneDX 1.5.
 
 use super::graph::{Crate, Graph, checksums};
 use super::{Release, name, sha256, tools, write};
@@ -79,7 +79,7 @@ pub(super) fn add(
     Ok(path)
 }
 
-/// Fails unless the list is valid, by the schema of CycloneDX, and has so many components.
+/// Fails unless the list is valid, by the schema of CycloneDX, and has `count` components.
 fn check(path: &Path, count: usize) -> Outcome {
     const SCRIPT: &str = "\
 import json, sys

@@ -4,7 +4,7 @@
 pub(super) struct Target {
     /// The name that rustc has for it.
     pub(super) triple: &'static str,
-    /// The oldest glibc that it needs, as zig is told it; empty elsewhere.
+    /// The version of glibc that zig links to, with a dot before it; empty elsewhere.
     pub(super) glibc: &'static str,
     pub(super) system: System,
     pub(super) processor: Processor,

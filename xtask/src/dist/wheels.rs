@@ -125,7 +125,7 @@ pub(super) fn source(release: &Release) -> Result<Vec<String>, String> {
     Ok(Vec::new())
 }
 
-/// Returns a folder that is there and has nothing in it.
+/// Creates a folder, or empties it.
 fn empty(folder: &Path) -> Result<PathBuf, String> {
     let _ = std::fs::remove_dir_all(folder);
     std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
