@@ -140,6 +140,17 @@ impl Run {
         }
     }
 
+    /// Runs it; its output is shown only if it fails.
+    pub(crate) fn quiet(mut self) -> Outcome {
+        let line = self.line();
+        let out = self.0.output().map_err(|e| format!("`{line}` cannot be run: {e}"))?;
+        if out.status.success() {
+            return Ok(());
+        }
+        eprint!("{}", [&*out.stdout, &*out.stderr].map(String::from_utf8_lossy).concat());
+        Err(format!("`{line}` failed: {}", out.status))
+    }
+
     /// Runs it with its output in a file.
     pub(crate) fn log(mut self, path: &Path) -> Outcome {
         let file = || std::fs::File::create(path).and_then(|file| Ok((file.try_clone()?, file)));

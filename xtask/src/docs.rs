@@ -2,7 +2,7 @@
 //! derived from the list of formats. They are written from the code, or compared with it.
 
 use crate::command::{Outcome, built, holdall, program, root};
-use crate::{derived, limits};
+use crate::{derived, limits, readmes};
 use holdall::operations::{LayoutKind, LocationKind, OPERATIONS, Support};
 use holdall::{ErrorKind, FORMATS, Value};
 use std::collections::BTreeMap;
@@ -21,6 +21,7 @@ pub(crate) fn write(args: &[String]) -> Outcome {
     // Files that a build needs come first: the pages are made from the output of a build.
     stale.extend(update(derived::manifests(root())?, check)?);
     stale.extend(update([derived::tables(root())?], check)?);
+    stale.extend(update(readmes::readmes()?, check)?);
     let rules = rules()?;
     let caps = rules.iter().filter(|(_, rule)| rule.kind == ErrorKind::Limit.as_str());
     let caps = caps.map(|(code, rule)| (code.clone(), rule.sentence.clone())).collect();

@@ -18,6 +18,12 @@ const COMMAND: [&str; 7] = [
     "viewer.test.js",
 ];
 
+/// The folder of the page in the crate of the command.
+pub(crate) const VIEWER: &str = "crates/holdall-cli/viewer";
+
+/// The files of the page, the same as in `crates/holdall-cli/build.rs`.
+pub(crate) const PAGE: [&str; 4] = ["open.html", "viewer.css", "viewer.js", "core.js"];
+
 /// Paths of a browser for testing the page, the same as in `js/tests/viewer.test.ts`.
 const CHROMIUM: [&str; 3] =
     ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
@@ -72,6 +78,27 @@ pub(crate) fn images(args: &[String]) -> Outcome {
     program("node").args(["images.mjs"]).args(args).within(&folder).run()
 }
 
+/// `cargo xtask viewer`: writes the page into the crate of the command, which is built with it from then on.
+pub(crate) fn viewer(_args: &[String]) -> Outcome {
+    let Some(folder) = build()? else { return Err("the viewer cannot be built here".to_owned()) };
+    let built = folder.join("dist/viewer");
+    let into = root().join(VIEWER);
+    for name in PAGE {
+        let (from, to) = (built.join(name), into.join(format!("{name}.gz")));
+        // Without the name and the time of the file, so that the same page has the same bytes.
+        program("gzip").args(["-9", "--no-name", "--force", "--keep"]).args([&from]).run()?;
+        let packed = built.join(format!("{name}.gz"));
+        // An unchanged page is not written again: the command would be built again.
+        let bytes = std::fs::read(&packed).map_err(|e| format!("{}: {e}", packed.display()))?;
+        if std::fs::read(&to).ok().as_ref() != Some(&bytes) {
+            std::fs::write(&to, &bytes).map_err(|e| format!("{}: {e}", to.display()))?;
+        }
+        std::fs::remove_file(&packed).map_err(|e| format!("{}: {e}", packed.display()))?;
+        eprintln!("{VIEWER}/{name}.gz: {} bytes", bytes.len());
+    }
+    Ok(())
+}
+
 /// Builds the package, if the required tools are available; returns its folder.
 fn build() -> Result<Option<PathBuf>, String> {
     let skipped = |why: &str| {
@@ -101,10 +128,6 @@ fn build() -> Result<Option<PathBuf>, String> {
         let _ = command::install(&["chromium"]);
     }
     program("node").args(["build.mjs"]).args(modules).within(&folder).run()?;
-    // The place where a `holdall view` that cargo built looks for it.
-    let page = target().join("viewer");
-    std::fs::create_dir_all(&page).map_err(|e| format!("{}: {e}", page.display()))?;
-    program("cp").args(["-r", "dist/viewer/."]).args([&page]).within(&folder).run()?;
     Ok(Some(folder))
 }
 

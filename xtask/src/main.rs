@@ -6,6 +6,7 @@ mod check;
 mod command;
 mod corpus;
 mod derived;
+mod dist;
 mod docs;
 mod doors;
 mod dropin;
@@ -20,6 +21,7 @@ mod mutants;
 mod new_format;
 mod public_api;
 mod python;
+mod readmes;
 mod scan;
 mod sizes;
 mod stores;
@@ -90,6 +92,15 @@ const TASKS: &[Task] = &[
         "installs the npm package into projects of many kinds, or only the named ones",
         js::pack,
     ),
+    task("viewer", "builds the viewer into the crate of the command", js::viewer),
+    task(
+        "dist",
+        "makes and checks everything that a release consists of; --help describes options",
+        dist::dist,
+    ),
+    task("publish", "uploads what `dist` made: crates, npm FOLDER, github FOLDER", dist::publish),
+    task("workflows", "checks the workflows of CI, with actionlint", dist::workflows),
+    task("deny", "checks licences and sources of the crates of others", dist::deny),
     task("js-bench", "measures the JavaScript package against others, which it fetches", js::bench),
     task("js-images", "makes the pictures of the viewer in `docs/images`", js::images),
     task(

@@ -5,6 +5,7 @@
 //! to be mapped or read in part, is compared only under [`Check::All`](holdall_io::Check::All) and by
 //! [`Package::verify`].
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 mod declared;
 mod diff;
 mod inferred;

@@ -43,10 +43,10 @@ holdall::error::rules! {
         "Binary data goes to a file or a pipe, not to a terminal."
         hint "name a file with `-o`, or pipe the output into another command";
 
-    /// The viewer is not installed.
+    /// No viewer is there.
     pub(crate) NO_PAGE: NotFound "view/no-page"
-        "The viewer is in the folder `viewer` next to the command, or in the folder of `--page`."
-        hint "`cargo xtask js` builds the viewer as the folder js/dist/viewer";
+        "The viewer is in the command, or in the folder of `--page`."
+        hint "released commands have the viewer; `cargo xtask viewer` puts it into those that are built after it from a clone";
 
     /// Inputs of a model with and without names.
     pub(crate) INPUT_NAME: Misuse "input/name"

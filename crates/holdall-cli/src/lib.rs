@@ -5,6 +5,7 @@
 //! arguments, `input` opens files and standard input, `output` writes text and JSON, `progress` draws bars, and `exit`
 //! turns errors into messages and an exit status.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 mod args;
 mod build;
 mod commands;

@@ -34,8 +34,11 @@ fn page(folder: &Path) -> String {
 }
 
 fn serve(args: &[&str]) -> Served {
-    let mut child =
-        command([&["view", "--no-open"], args].concat()).stdout(Stdio::piped()).spawn().unwrap();
+    served(command([&["view", "--no-open"], args].concat()))
+}
+
+fn served(mut command: std::process::Command) -> Served {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let (address, fragment) = line.trim_end().split_once('#').unwrap();
@@ -213,8 +216,42 @@ fn files_that_cannot_be_viewed_are_reported() {
     let empty = folder.path().to_str().unwrap();
     let error = holdall(["view", "--json", "--no-open", "--page", empty, &file]).error();
     assert_eq!((&error["code"], &error["source"]), (&"view/no-page".into(), &empty.into()));
+    // A folder with a part of the page only.
+    std::fs::write(folder.path().join("open.html"), "the page").unwrap();
+    let error = holdall(["view", "--json", "--no-open", "--page", empty, &file]).error();
+    assert_eq!(error["code"], "view/no-page");
+    assert!(error["found"].as_str().unwrap().contains("viewer.css"), "{error}");
     let page = page(folder.path());
     let view = |what: &str| holdall(["view", "--json", "--no-open", "--page", &page, what]).error();
     assert_eq!(view("no-such-file")["code"], "io/failed");
     assert_eq!(view(empty)["code"], "usage/arguments");
+}
+
+/// The page that was built into the command is served from wherever the command is; a command without it says so.
+#[test]
+fn a_command_alone_in_a_folder_has_its_viewer() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("holdall");
+    std::fs::copy(env!("CARGO_BIN_EXE_holdall"), &alone).unwrap();
+    let file = command::accept("safetensors/st_fp8.safetensors");
+    let mut view = std::process::Command::new(&alone);
+    view.args(["view", "--no-open", &file]).current_dir(folder.path());
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("viewer");
+    if !built.join("core.js.gz").exists() {
+        let output = view.output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && text.contains("view/no-page"), "{text}");
+        assert!(text.contains("cargo xtask viewer"), "{text}");
+        return;
+    }
+    let served = served(view);
+    for name in ["open.html", "viewer.css", "viewer.js", "core.js"] {
+        let packed = std::fs::File::open(built.join(format!("{name}.gz"))).unwrap();
+        let mut expected = Vec::new();
+        flate2::read::GzDecoder::new(packed).read_to_end(&mut expected).unwrap();
+        let (head, body) = served.ask("GET", &served.page.replace("open.html", name), "");
+        assert!(head.starts_with("HTTP/1.1 200") && body == expected, "{name}: {head}");
+    }
+    let (head, body) = served.ask("GET", &served.page, "Range: bytes=0-14\r\n");
+    assert!(head.starts_with("HTTP/1.1 206") && body == b"<!doctype html>", "{head}");
 }

@@ -3,6 +3,7 @@
 //!
 //! This crate knows nothing of tensors, errors or files, and depends on no other crate.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(
     clippy::dbg_macro,

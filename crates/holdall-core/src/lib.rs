@@ -8,6 +8,7 @@
 //! dtype, attributes, digest), [`wire`] reads and writes the encodings that formats are made of (CBOR, TOML, zip),
 //! [`codec`] decompresses under a limit, [`read`] plans reads and turns stored bytes into elements, [`layout`] gives
 //! components a meaning (dense, sparse, quantized), and [`mod@encode`] is the write side.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(
     clippy::dbg_macro,

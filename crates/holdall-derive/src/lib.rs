@@ -1,4 +1,5 @@
 //! `#[derive(Record)]`: see `holdall::records::FromRecord` for what it does.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 use proc_macro2::TokenStream;

@@ -1,5 +1,6 @@
 //! Holdall's error type: the broken rule, whose fault it is, where it happened, and what can be done about it.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(
     clippy::dbg_macro,

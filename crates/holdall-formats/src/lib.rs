@@ -3,6 +3,7 @@
 //! A [`Format`] is a constant that describes a format; the formats of one module are a family. Its functions do no I/O:
 //! they look at the bytes in a [`Window`] and return the index of the file, or the byte range that they need next.
 //! [`shards`] has the models in several files, and `scan` looks for pickles in files of any format.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(
     clippy::arithmetic_side_effects,

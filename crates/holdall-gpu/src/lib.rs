@@ -16,6 +16,7 @@
 //! Bytes are copied once, from the file's memory (a memory map, a read, an HTTP response) into wgpu's staging memory,
 //! and from there into buffers. Several threads do this, and the amount of staging memory in use is limited. A tensor
 //! is returned only after it was filled and compared with the file's digests.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod dense;

@@ -5,6 +5,7 @@
 //! all. Everything else is built on it: packages (`holdall_carton`), records (`holdall_records`), and conversion,
 //! editing and comparison in `holdall`. Use the `holdall` crate: it re-exports all of them, and of this crate the
 //! types and functions that callers need.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 
 #[cfg(feature = "aio")]

@@ -24,6 +24,7 @@
 //! The nesting depth is bounded by the limit given to [`Reader::new`], and [`Reader::skip`] does not recurse. Counts
 //! that exceed 64 bits are refused ([`INTEGER`]). An unescaped copy of a string is never longer than its text. No
 //! number in the text determines the size of an allocation.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(
     clippy::arithmetic_side_effects,

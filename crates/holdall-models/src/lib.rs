@@ -7,6 +7,7 @@
 //! - [`recipe`]: descriptions, in TOML, of how one set of tensors becomes another.
 //! - [`tokenizer`]: the files of a tokenizer as the metadata of GGUF, and back.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(
     clippy::arithmetic_side_effects,

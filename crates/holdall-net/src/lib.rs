@@ -16,6 +16,7 @@
 //! `protocol/` can be tested with bytes that are cut and interleaved freely; only `quic/` waits. Callers block: their
 //! threads park, and quinn runs on two threads that all clients of a process share.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod catalog;

@@ -43,6 +43,7 @@
 //! before parsing. Data is decoded only if its declared length can be reached by its encoding. Paths are
 //! checked as a set. Nothing of a package is ever executed here.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(
     clippy::arithmetic_side_effects,

@@ -43,6 +43,7 @@
 //! With the feature `run-onnxruntime` there is a second engine: `onnx::OnnxRuntime` loads an ONNX Runtime library that
 //! the caller names, through the crate `ort`. `Settings::default().runners.with(…)` makes it take precedence. The
 //! feature adds four crates, but not the library itself.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 
 mod builtin;

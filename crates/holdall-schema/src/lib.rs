@@ -5,6 +5,7 @@
 //! patterns, conditions) with the `jsonschema` crate, most of this crate's dependencies. Without the feature
 //! [`Checker::new`] fails with `schema/not-built`. Everything else works without it: compiling, layouts, access,
 //! encoding and decoding of records (which check kinds, lengths and members themselves), and evolution.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(
     clippy::arithmetic_side_effects,

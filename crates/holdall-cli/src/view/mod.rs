@@ -1,8 +1,9 @@
 //! `holdall view`.
 
+mod page;
 mod site;
 
-use crate::exit::{ARGUMENTS, Failure, NO_PAGE, Status};
+use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::output::as_json;
 use crate::session::Session;
 use clap::Args;
@@ -10,6 +11,7 @@ use holdall::fields;
 use holdall::operations::Operation;
 use holdall::serve::Service;
 use holdall::serve::http::{HttpOptions, HttpServer};
+use page::Page;
 use site::{Site, ViewedModel};
 use std::io::Write as _;
 use std::net::Ipv4Addr;
@@ -40,7 +42,7 @@ pub(crate) struct ViewArgs {
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
 
-    /// The folder with the viewer, if it is not next to the command
+    /// Serve the viewer of this folder, not the one in the command
     #[arg(long, value_name = "FOLDER")]
     page: Option<PathBuf>,
 }
@@ -49,8 +51,12 @@ pub(crate) struct ViewArgs {
 pub(crate) fn run(session: &Session, args: &ViewArgs) -> Result<Status, Failure> {
     let shown: Result<Vec<ViewedModel>, Failure> =
         args.files.iter().map(|path| viewed_model(path)).collect();
-    let (shown, page) = (shown?, page(args.page.as_deref())?);
-    let site = Arc::new(Site::new(&page, shown)?);
+    let shown = shown?;
+    let page = match &args.page {
+        Some(folder) => Page::in_folder(folder)?,
+        None => Page::built_in()?,
+    };
+    let site = Arc::new(Site::new(page, shown)?);
     let mut options = HttpOptions::default();
     options.headers = site::HEADERS.to_vec();
     let listen = (Ipv4Addr::LOCALHOST, args.port).into();
@@ -87,29 +93,6 @@ fn viewed_model(path: &Path) -> Result<ViewedModel, Failure> {
     let all = model.iter().flat_map(|file| file.files());
     let all = all.filter_map(|file| file.location.as_path().map(Path::to_owned));
     Ok(ViewedModel::new(&entry, &all.collect::<Vec<_>>()))
-}
-
-/// Returns the folder with the viewer: the given one, or the one next to the command.
-fn page(named: Option<&Path>) -> Result<PathBuf, Failure> {
-    if let Some(folder) = named {
-        return match is_page(folder) {
-            true => Ok(folder.to_owned()),
-            false => {
-                let e = NO_PAGE.broken("the folder does not contain the viewer");
-                Err(e.in_source(folder.display()).into())
-            }
-        };
-    }
-    let program = std::env::current_exe().ok();
-    let beside = program.as_deref().and_then(Path::parent).map(|bin| {
-        [bin.join("viewer"), bin.join("../share/holdall/viewer"), bin.join("../viewer")]
-    });
-    let found = beside.into_iter().flatten().find(|folder| is_page(folder));
-    found.ok_or_else(|| NO_PAGE.broken("the viewer is not next to the command").into())
-}
-
-fn is_page(folder: &Path) -> bool {
-    site::PAGE.iter().all(|(name, _)| folder.join(name).is_file())
 }
 
 /// Opens the browser. On a machine without a browser, the user opens the printed address.

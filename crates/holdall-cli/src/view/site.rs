@@ -3,24 +3,16 @@
 //! All paths begin with a token that cannot be guessed, and requests must be for an address of this computer: pages of
 //! other sites, and other host names that resolve to this computer, have no access.
 
+use super::page::Page;
+use holdall::Result;
 use holdall::serve::http::percent_encoded;
 use holdall::serve::rules::NO_FILE;
-use holdall::serve::{Entry, FileCatalog, FileId, ServedFile, Tokens, file};
-use holdall::{Bytes, Result};
+use holdall::serve::{Entry, FileCatalog, ServedFile, Tokens, file};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// The files of the page, with their media types.
-pub(super) const PAGE: [(&str, &str); 4] = [
-    ("open.html", "text/html; charset=utf-8"),
-    ("viewer.css", "text/css; charset=utf-8"),
-    ("viewer.js", "text/javascript; charset=utf-8"),
-    ("core.js", "text/javascript; charset=utf-8"),
-];
 
 /// Headers of every response. The page may send requests only to this server.
 pub(super) const HEADERS: [(&str, &str); 4] = [
@@ -38,7 +30,7 @@ pub(super) const HEADERS: [(&str, &str); 4] = [
 pub(super) struct Site {
     token: String,
     tokens: Tokens,
-    page: PathBuf,
+    page: Page,
     shown: Vec<ViewedModel>,
 }
 
@@ -66,10 +58,10 @@ impl ViewedModel {
 }
 
 impl Site {
-    pub(super) fn new(page: &Path, shown: Vec<ViewedModel>) -> Result<Site> {
+    pub(super) fn new(page: Page, shown: Vec<ViewedModel>) -> Result<Site> {
         let token = token();
         let tokens = Tokens::new(vec![token.clone()])?;
-        Ok(Site { token, tokens, page: page.to_owned(), shown })
+        Ok(Site { token, tokens, page, shown })
     }
 
     /// Returns the address of the page that shows the files, on a server at `at`.
@@ -91,8 +83,8 @@ impl FileCatalog for Site {
         let none = || NO_FILE.broken("no file of this name is shown");
         let below = name.split_once('/').filter(|(token, _)| self.tokens.admit(token));
         let (_, path) = below.ok_or_else(none)?;
-        if let Some((own, kind)) = PAGE.into_iter().find(|(own, _)| *own == path) {
-            return Ok(Arc::new(OfPage { file: file(self.page.join(own))?, kind }));
+        if let Some(file) = self.page.file(path) {
+            return Ok(file);
         }
         let (number, path) = path.split_once('/').ok_or_else(none)?;
         let shown = number.parse().ok().and_then(|number: usize| self.shown.get(number));
@@ -101,34 +93,6 @@ impl FileCatalog for Site {
 
     fn list(&self) -> Result<Vec<Entry>> {
         Err(NO_FILE.broken("listing is disabled"))
-    }
-}
-
-/// A file of the page.
-struct OfPage {
-    file: Arc<dyn ServedFile>,
-    kind: &'static str,
-}
-
-impl ServedFile for OfPage {
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn id(&self) -> FileId {
-        self.file.id()
-    }
-
-    fn index(&self) -> Vec<Range<u64>> {
-        Vec::new()
-    }
-
-    fn read(&self, range: Range<u64>) -> Result<Bytes> {
-        self.file.read(range)
-    }
-
-    fn kind(&self) -> &'static str {
-        self.kind
     }
 }
 
