@@ -56,7 +56,6 @@ pub(crate) fn run(session: &Session, args: &UnpackArgs) -> Result<Status, Failur
     };
     let options =
         UnpackOptions::new().with_overwrite(args.force).with_work(session.work("unpacking"));
-    #[cfg(unix)]
     crate::signals::leave_nothing_behind();
     let report = match args.model {
         true => package.unpack_model_with(&to, &options)?,
