@@ -1,5 +1,5 @@
 //! Functions of systems that lack what they are for: the caller takes the way that works everywhere.
-#![allow(dead_code)] // A system takes those that it lacks.
+#![allow(dead_code, unreachable_pub)] // A system takes those that it lacks.
 
 use super::CachedRead;
 use memmap2::{Mmap, MmapMut};
