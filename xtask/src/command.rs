@@ -50,13 +50,17 @@ const OPTIMISED: [&str; 2] = ["holdall-net", "holdall-fuzz"];
 /// tasks that run programs of these crates use this function, so that all have the same features
 /// and nothing is built twice.
 pub(crate) fn above(task: &str) -> Run {
+    optimised(cargo([task, "--workspace"]))
+        .args(DECODERS.iter().flat_map(|package| ["--exclude", *package]))
+}
+
+/// Adds the settings that optimise the crates in which tests spend their time.
+pub(crate) fn optimised(cargo: Run) -> Run {
     // With a single codegen unit each, since several take longer in total.
     let settings = DECODERS.iter().chain(&OPTIMISED).flat_map(|package| {
         ["opt-level=1", "codegen-units=1"].map(|set| format!("profile.dev.package.{package}.{set}"))
     });
-    cargo([task, "--workspace"])
-        .args(DECODERS.iter().flat_map(|package| ["--exclude", *package]))
-        .args(settings.flat_map(|setting| ["--config".to_owned(), setting]))
+    cargo.args(settings.flat_map(|setting| ["--config".to_owned(), setting]))
 }
 
 /// Returns a `cargo` task for the decoders and other crates without optimisation, with the

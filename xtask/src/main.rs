@@ -19,6 +19,7 @@ mod layers;
 mod limits;
 mod mutants;
 mod new_format;
+mod platform;
 mod public_api;
 mod python;
 mod readmes;
@@ -73,6 +74,11 @@ const TASKS: &[Task] = &[
         test::whole,
     ),
     task("big-endian", "tests files on an emulated big-endian processor", big_endian::big_endian),
+    task(
+        "platform",
+        "builds and tests for other systems, or only the named ones: aarch64, musl, windows, macos, s390x",
+        platform::platform,
+    ),
     task("interop", "compares with the published packages, which it fetches", interop::interop),
     task(
         "scan-differential",

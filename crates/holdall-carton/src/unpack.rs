@@ -5,16 +5,16 @@ use super::rules::TARGET;
 use super::{Package, PackageFile};
 use holdall_core::Result;
 use holdall_core::error::Escape as _;
-use holdall_io::error::io;
+use holdall_io::error::{NAME, io};
 use holdall_io::package::MODEL;
 use holdall_io::package::read::{fill, reading};
 use holdall_io::sink::{Durability, FolderSink};
-use holdall_io::{Work, with_work};
+use holdall_io::{Work, platform, with_work};
 use holdall_package::paths::collision;
 use holdall_package::rules::SYMLINK;
 use holdall_package::symlinks::link_text;
 use std::fs::File;
-use std::io::{ErrorKind, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -204,6 +204,9 @@ fn write_file(
         return Ok(Written::File);
     }
     let to = root.join(path);
+    if let Some(why) = platform::invalid_name(&to) {
+        return Err(NAME.broken(format!("`{}`: {why}", path.escaped())));
+    }
     let failed = |e| io(e, format_args!("writing `{}`", path.escaped()));
     let written = match &file.next {
         // The target's bytes are checked when the target is written.
@@ -214,10 +217,8 @@ fn write_file(
     let mut from = package.reader(&file.path)?;
     let mut options = File::options();
     options.write(true).create_new(true);
-    #[cfg(unix)]
     if package.is_executable(file) {
-        // The umask is applied to this.
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o777);
+        platform::make_executable(&mut options);
     }
     let mut out = options.open(&to).map_err(failed)?;
     loop {
@@ -245,27 +246,11 @@ fn make_link(from: &str, next: &str, to: &Path) -> Result<bool> {
     if from == tests::NO_LINK {
         return Ok(false);
     }
-    match symlink(text.split('/').collect::<PathBuf>(), to) {
+    match platform::make_link(text.split('/').collect::<PathBuf>(), to) {
         Ok(()) => Ok(true),
-        // The file system has no links, or the account may not create them.
-        Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
-            Ok(false)
-        }
-        // Windows' error for accounts that may not create links.
-        #[cfg(windows)]
-        Err(e) if e.raw_os_error() == Some(1314) => Ok(false),
+        Err(e) if platform::has_no_links(&e) => Ok(false),
         Err(e) => Err(io(e, "making a symbolic link")),
     }
-}
-
-#[cfg(unix)]
-use std::os::unix::fs::symlink;
-#[cfg(windows)]
-use std::os::windows::fs::symlink_file as symlink;
-
-#[cfg(not(any(unix, windows)))]
-fn symlink(_: impl AsRef<Path>, _: impl AsRef<Path>) -> std::io::Result<()> {
-    Err(ErrorKind::Unsupported.into())
 }
 
 fn make_folder(folder: &Path, root: &Path) -> Result<()> {

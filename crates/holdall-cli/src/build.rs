@@ -4,7 +4,7 @@ use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::given::{self, Files, Lenience, RecordFormArg};
 use crate::input;
 use crate::output::as_json;
-use crate::output::text::{Grouped, Size, count, escape, versioned};
+use crate::output::text::{Grouped, Size, count, escape_path, versioned};
 use crate::schema::read;
 use crate::session::Session;
 use crate::writing::{self, Writing};
@@ -321,17 +321,17 @@ fn tell(session: &Session, target: &Path, report: &Report) -> Result<(), Failure
     if let Some((path, n)) = &report.records {
         parts.push(match path.as_str() {
             "" => count(*n, "record").to_string(),
-            path => format!("{} in `{}`", count(*n, "record"), escape(path)),
+            path => format!("{} in `{}`", count(*n, "record"), escape_path(path)),
         });
     }
     if let Some((path, n)) = &report.files {
         let s = if *n == 1 { "" } else { "s" };
-        parts.push(format!("{} file{s} in `{}`", Grouped(*n), escape(path)));
+        parts.push(format!("{} file{s} in `{}`", Grouped(*n), escape_path(path)));
     }
     if let Some((path, n)) = &report.runs {
-        parts.push(format!("{} in `{}`", count(*n, "run"), escape(path)));
+        parts.push(format!("{} in `{}`", count(*n, "run"), escape_path(path)));
     }
     parts.push(Size(report.len).to_string());
-    session.note(format_args!("{}: {}", escape(&target), parts.join(", ")));
+    session.note(format_args!("{}: {}", escape_path(&target), parts.join(", ")));
     Ok(())
 }

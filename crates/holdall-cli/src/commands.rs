@@ -57,7 +57,7 @@ pub(crate) enum Command {
     Test(crate::model::test::TestArgs),
     #[cfg(feature = "carton")]
     Run(crate::model::run::RunArgs),
-    #[cfg(all(unix, feature = "carton"))]
+    #[cfg(feature = "carton")]
     Runner(crate::model::runner::RunnerArgs),
     Build(crate::build::BuildArgs),
     Records(crate::records::RecordsArgs),

@@ -188,27 +188,14 @@ fn read_all(session: &Session, from: &mut dyn Read, name: &str) -> Result<Vec<u8
 }
 
 /// Returns standard input if it is redirected from a file and at its start; it need not be copied into memory.
-#[cfg(target_os = "linux")]
 fn redirected(io: Io) -> holdall::Result<Option<Arc<dyn ByteSource>>> {
-    use std::io::Seek as _;
-    use std::os::fd::AsFd as _;
-    let Ok(fd) = std::io::stdin().as_fd().try_clone_to_owned() else { return Ok(None) };
-    let mut file = std::fs::File::from(fd);
-    let is_file = file.metadata().is_ok_and(|m| m.is_file());
-    if !is_file || file.stream_position().ok() != Some(0) {
-        return Ok(None);
-    }
+    let Some(path) = crate::platform::redirected_input() else { return Ok(None) };
     let in_context = |e: holdall::Error| e.in_source(STDIN);
-    let source = FileSource::open(Path::new("/dev/stdin")).map_err(in_context)?;
+    let source = FileSource::open(path).map_err(in_context)?;
     Ok(Some(match io {
         Io::Read | Io::Direct => Arc::new(source),
         _ => mapped_or_read(source).map_err(in_context)?,
     }))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn redirected(_: Io) -> holdall::Result<Option<Arc<dyn ByteSource>>> {
-    Ok(None)
 }
 
 /// Refuses to read standard input twice.

@@ -29,6 +29,7 @@ mod number;
 mod output;
 #[cfg(feature = "carton")]
 mod package;
+mod platform;
 mod progress;
 mod recipe;
 mod records;
@@ -56,7 +57,7 @@ use std::ffi::OsString;
 
 /// Runs a command line, whose first argument is the name of the program, and returns the exit status.
 pub fn run(mut args: Vec<OsString>) -> u8 {
-    signals::outlive_file_limits();
+    platform::outlive_file_limits();
     if args.get(1).is_some_and(|command| command == "help") {
         // `holdall help --help` prints the same as `holdall help`.
         args.retain(|arg| arg != "--help" && arg != "-h");
@@ -96,7 +97,7 @@ fn dispatch(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Test(args) => model::test::run(session, &args),
         #[cfg(feature = "carton")]
         Command::Run(args) => model::run::run(session, &args),
-        #[cfg(all(unix, feature = "carton"))]
+        #[cfg(feature = "carton")]
         Command::Runner(args) => model::runner::run(session, &args),
         Command::Build(args) => build::run(session, &args),
         Command::Records(args) => records::run(session, &args),

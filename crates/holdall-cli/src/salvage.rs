@@ -4,7 +4,7 @@ use crate::exit::{Failure, Status};
 use crate::input;
 use crate::output::as_json;
 use crate::output::style::Style;
-use crate::output::text::{Grouped, Size, count, escape, printable};
+use crate::output::text::{Grouped, Size, count, escape_path, printable};
 use crate::session::Session;
 use crate::writing;
 use clap::Args;
@@ -83,7 +83,7 @@ fn text(session: &Session, args: &SalvageArgs, report: &SalvageReport) -> Result
     if session.global.quiet {
         return Ok(());
     }
-    let target = paint.on(escape(&args.output.display().to_string()), Style::Title);
+    let target = paint.on(escape_path(&args.output.display().to_string()), Style::Title);
     let taken = match report.files {
         0 => count(report.tensors, "tensor"),
         files => count(files, "file"),

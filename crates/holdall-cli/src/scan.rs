@@ -5,7 +5,7 @@ use crate::input::{self, STDIN, StandardInput};
 use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
-use crate::output::text::{count, escape, printable};
+use crate::output::text::{count, escape, escape_path, printable};
 use crate::session::Session;
 use clap::Args;
 use holdall::fields;
@@ -82,7 +82,7 @@ fn text(session: &Session, name: &str, report: &ScanReport) -> Result<(), Failur
     let verdict = paint.on(words(verdict), style(verdict));
     let found = count(report.pickles.len() as u64, "pickle");
     let files = count(report.files, "file");
-    writeln!(out, "{verdict}: {}, {found} in {files}", escape(name))?;
+    writeln!(out, "{verdict}: {}, {found} in {files}", escape_path(name))?;
     Ok(())
 }
 
@@ -90,7 +90,7 @@ fn text(session: &Session, name: &str, report: &ScanReport) -> Result<(), Failur
 fn print_pickle(session: &Session, pickle: &Pickle) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
-    let source = paint.on(escape(&pickle.source), Style::Title);
+    let source = paint.on(escape_path(&pickle.source), Style::Title);
     let location = match (pickle.inner, pickle.offset) {
         (true, at) => format!(", in a value at byte {at}"),
         (false, 0) => String::new(),

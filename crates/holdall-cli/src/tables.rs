@@ -101,7 +101,7 @@ fn written(
     fill: impl FnOnce(&mut holdall::records::TableWriter) -> holdall::Result<u64>,
 ) -> Result<Status, Failure> {
     use crate::output::as_json;
-    use crate::output::text::{Size, count, escape};
+    use crate::output::text::{Size, count, escape_path};
     use crate::writing;
     use holdall::records::TableWriter;
     use std::io::Write as _;
@@ -129,7 +129,7 @@ fn written(
     }
     let kind = if form == RecordForm::Parquet { "Parquet" } else { "Arrow" };
     let (rows, size) = (count(report.rows, "record"), Size(report.target_len));
-    session.note(format_args!("{}: {kind}, {rows}, {size}", escape(&name)));
+    session.note(format_args!("{}: {kind}, {rows}, {size}", escape_path(&name)));
     Ok(Status::Fine)
 }
 

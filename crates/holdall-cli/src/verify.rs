@@ -5,7 +5,7 @@ use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::output::as_json;
 use crate::output::style::Style;
-use crate::output::text::{Grouped, Size, count, escape, plural, printable};
+use crate::output::text::{Grouped, Size, count, escape, escape_path, plural, printable};
 use crate::session::Session;
 use clap::Args;
 use holdall::plain::ToPlain as _;
@@ -102,7 +102,7 @@ fn text(
 ) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
-    let name = escape(file.name());
+    let name = escape_path(file.name());
     for finding in &report.findings {
         writeln!(out, "{} {}", paint.on("bad:", Style::Bad), printable(&finding.to_string()))?;
     }

@@ -226,7 +226,6 @@ impl<'a> Output<'a> {
         to: &'a Path,
         force: bool,
     ) -> Result<Output<'a>, Failure> {
-        #[cfg(unix)]
         crate::signals::leave_nothing_behind();
         #[cfg(feature = "stores")]
         if let Some(address) = to.to_str().filter(|to| holdall::stores::is_address(to)) {
@@ -244,7 +243,6 @@ impl<'a> Output<'a> {
         to: &'a Path,
         force: bool,
     ) -> Result<Output<'a>, Failure> {
-        #[cfg(unix)]
         crate::signals::leave_nothing_behind();
         #[cfg(feature = "stores")]
         if let Some(address) = to.to_str().filter(|to| holdall::stores::is_address(to)) {

@@ -253,7 +253,7 @@ fn a_file_over_the_limit_on_their_size_ends_with_3() {
     let to = dir.path().join("to.zt");
     let args = ["convert", "--json", &accept("ztensor/v1.2-dense_all.zt"), to.to_str().unwrap()];
     let mut command = std::process::Command::new("sh");
-    command.args(["-c", "ulimit -f 1; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_holdall")]);
+    command.args(["-c", "ulimit -f 1; exec \"$@\"", "sh"]).args(crate::command::words());
     let out = command.args(args).output().unwrap();
     let error: Json = serde_json::from_slice(&out.stderr).unwrap();
     assert_eq!((out.status.code(), &error["error"]["code"]), (Some(3), &json!("io/failed")));

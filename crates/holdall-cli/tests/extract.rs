@@ -233,7 +233,8 @@ fn dense_copies_are_made_in_pieces() {
     writer.finish().unwrap();
     // 72 MiB of elements.
     let status = std::process::Command::new("sh")
-        .args(["-c", "ulimit -d 65536 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_holdall")])
+        .args(["-c", "ulimit -d 65536 && exec \"$0\" \"$@\""])
+        .args(crate::command::words())
         .args(["extract", &path("w.zt"), "w", "--dense", "-o", &path("w.raw"), "--quiet"])
         .env("MALLOC_ARENA_MAX", "1")
         .status()
@@ -343,11 +344,10 @@ fn a_file_larger_than_the_address_space_is_read() {
         return;
     }
     let ran = std::process::Command::new("sh")
-        .args([
-            "-c",
-            "ulimit -v 16777216; exec \"$0\" extract \"$1\" w --rows 5..9 -o - --format raw",
-        ])
-        .args([env!("CARGO_BIN_EXE_holdall"), path.to_str().unwrap()])
+        .args(["-c", "ulimit -v 16777216; exec \"$0\" \"$@\""])
+        .args(crate::command::words())
+        .args(["extract", path.to_str().unwrap(), "w", "--rows", "5..9"])
+        .args(["-o", "-", "--format", "raw"])
         .output()
         .unwrap();
     assert_eq!(

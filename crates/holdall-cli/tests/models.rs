@@ -432,7 +432,8 @@ fn a_signal_that_is_ignored_stays_so() {
          def load():\n    return run\n"
     ));
     let mut running = Command::new("sh")
-        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_holdall")])
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
+        .args(crate::command::words())
         .args(["run", path(&package), "-i", "x=1", "--json"])
         .stdout(std::process::Stdio::piped())
         .spawn()

@@ -1,6 +1,6 @@
 //! Runners that are external programs, given on the command line or in a file; and folders of models without a
 //! description.
-#![cfg(all(unix, feature = "run-onnx"))]
+#![cfg(feature = "run-onnx")]
 
 use crate::command::{self, command, holdall, ran};
 use std::path::{Path, PathBuf};
@@ -26,12 +26,18 @@ fn path(folder: &tempfile::TempDir) -> &str {
     folder.path().to_str().unwrap()
 }
 
-const SERVE: [&str; 4] = [env!("CARGO_BIN_EXE_holdall"), "runner", "serve", "onnx"];
+fn serve() -> Vec<String> {
+    crate::command::words()
+        .into_iter()
+        .chain(["runner", "serve", "onnx"].map(str::to_owned))
+        .collect()
+}
 
 #[test]
 fn the_engine_is_a_runner_for_others() {
     let check = |more: &[&str]| {
-        let args = ["runner", "check", "--json"].iter().chain(more).chain(&["--"]).chain(&SERVE);
+        let args = ["runner", "check", "--json"].iter().chain(more).chain(&["--"]);
+        let args = args.map(|arg| (*arg).to_owned()).chain(serve());
         holdall(args).ends_with(0).json()
     };
     let json = check(&[]);
@@ -56,7 +62,7 @@ fn the_engine_is_a_runner_for_others() {
 
 #[test]
 fn programs_are_named_on_the_line_and_in_a_file() {
-    let by = SERVE.map(|word| format!("'{word}'")).join(" ");
+    let by = serve().iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
     let passed = holdall(["test", &xor(), "--runner-command", &by]).ends_with(0);
     assert!(passed.out.ends_with("1 passed, 0 failed\n"), "{passed:?}");
     let gone = holdall(["test", &xor(), "--json", "--runner-command", "/no/such/runner"]);

@@ -25,7 +25,7 @@ enum Memory {
 }
 
 impl Buffer {
-    /// Allocates `len` zeroed bytes, aligned to 4096 bytes if there are at least 1 MiB.
+    /// Allocates `len` zeroed bytes, aligned to a page of the system (at least 4096 bytes) if there are at least 1 MiB.
     ///
     /// # Errors
     /// Returns an `Io` error if there is not enough memory.
@@ -36,7 +36,7 @@ impl Buffer {
         Buffer::mapped(len)
     }
 
-    /// Allocates `len` zeroed bytes, aligned to 4096 bytes.
+    /// Allocates `len` zeroed bytes, aligned to a page of the system (at least 4096 bytes).
     ///
     /// # Errors
     /// Returns an `Io` error if there is not enough memory.
@@ -47,13 +47,11 @@ impl Buffer {
             .len(room)
             .map_anon()
             .map_err(|e| io(e, format_args!("taking {len} bytes of memory")))?;
-        #[cfg(target_os = "linux")]
         if len >= HUGE_PAGE {
-            // The end is in small pages if a huge one would take much more memory than requested. This is only advice:
-            // a kernel without huge pages refuses it, and the memory works all the same.
+            // The end is in small pages if a huge one would take much more memory than requested.
             let is_nearly_full = room - len <= len / HUGE_SLACK;
             let huge = if is_nearly_full { room } else { len / HUGE_PAGE * HUGE_PAGE };
-            let _ = map.advise_range(memmap2::Advice::HugePage, 0, huge);
+            crate::platform::use_huge_pages(&map, huge);
         }
         Ok(Buffer { memory: Memory::Map(map), len })
     }

@@ -8,6 +8,7 @@
 
 use crate::buffer::Buffer;
 use crate::error::NO_CACHE;
+use crate::platform;
 use crate::source::{ByteSource, FileSource, MapSource, ReadHints, outside};
 use bytes::Bytes;
 use holdall_core::model::Hasher;
@@ -28,20 +29,8 @@ pub const CACHE: &str = "HOLDALL_CACHE";
 /// Returns the cache folder: the one in the environment variable [`CACHE`], else `holdall` in the system's folder for
 /// caches. `env` looks up environment variables.
 pub fn standard_root(env: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let folder = |name: &str| env(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    // The XDG specification says to ignore paths that are not absolute.
-    let absolute = |name: &str| folder(name).filter(|path| path.is_absolute());
-    if let Some(own) = folder(CACHE) {
-        return Some(own);
-    }
-    if cfg!(windows) {
-        return Some(absolute("LOCALAPPDATA")?.join("holdall").join("cache"));
-    }
-    if cfg!(target_os = "macos") {
-        return Some(absolute("HOME")?.join("Library/Caches/holdall"));
-    }
-    let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
-    Some(caches.join("holdall"))
+    let own = env(CACHE).filter(|path| !path.is_empty()).map(PathBuf::from);
+    own.or_else(|| platform::cache_folder(env))
 }
 
 /// A disk cache for blocks of files on web servers and in object stores. Any number of processes can share one.
@@ -432,8 +421,7 @@ fn crc(bytes: &[u8]) -> u32 {
 fn create(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    platform::make_private_folders(&mut builder);
     builder.create(folder)
 }
 

@@ -127,6 +127,14 @@ holdall_core::error::rules! {
     pub NOT_REGULAR: Io "io/not-regular"
         "A path to a file leads to a regular file, not to a pipe or a device."
         remedies [UseStreams];
+    /// The system does not accept the name for a new file.
+    pub NAME: Misuse "write/name"
+        "The name of a new file is one that the system accepts: on Windows not that of a device, without reserved characters, and without a dot or a space at its end."
+        hint "choose another name";
+    /// The file to be replaced is open in another process.
+    pub IN_USE: Io "write/in-use"
+        "On Windows, no other process has a file open that is to be replaced."
+        hint "close the programs that use the file, then try again; the old file is unchanged";
     /// The operation was cancelled.
     pub CANCELLED: Io "work/cancelled" "A long operation runs to completion unless its caller cancels it.";
     /// A warning that strict verification treats as an error.

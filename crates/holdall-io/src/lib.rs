@@ -47,6 +47,7 @@ mod options;
 #[cfg(feature = "carton")]
 pub mod package;
 pub mod planes;
+pub mod platform;
 mod quantized;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub mod recovered;

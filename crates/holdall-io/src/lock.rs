@@ -1,8 +1,9 @@
 //! Locking a file for an edit, and checking that it has not changed since it was read.
 
 use crate::error::{CHANGED_SINCE, LOCKED, io};
+use crate::platform::{self, FileId};
 use holdall_core::Result;
-use std::fs::{File, Metadata, TryLockError};
+use std::fs::{File, Metadata};
 use std::path::Path;
 
 /// Metadata that distinguishes a file from another one, and from itself before a change.
@@ -10,8 +11,7 @@ use std::path::Path;
 pub struct Stamp {
     len: u64,
     modified: Option<std::time::SystemTime>,
-    #[cfg(unix)]
-    file_id: (u64, u64),
+    file_id: Option<FileId>,
 }
 
 impl Stamp {
@@ -23,14 +23,7 @@ impl Stamp {
 
     /// Returns the stamp for a file's metadata.
     pub fn from(meta: &Metadata) -> Stamp {
-        #[cfg(unix)]
-        use std::os::unix::fs::MetadataExt;
-        Stamp {
-            len: meta.len(),
-            modified: meta.modified().ok(),
-            #[cfg(unix)]
-            file_id: (meta.dev(), meta.ino()),
-        }
+        Stamp { len: meta.len(), modified: meta.modified().ok(), file_id: platform::file_id(meta) }
     }
 }
 
@@ -41,15 +34,9 @@ impl Stamp {
 /// since `stamp` was taken.
 pub fn open(path: &Path, stamp: &Stamp) -> Result<File> {
     let failed = |e| io(e, "opening for writing").in_source(path.display());
-    let file = File::options().read(true).write(true).open(path).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            return Err(LOCKED.broken("the file is locked").in_source(path.display()));
-        }
-        // On file systems without locks, files are edited without one.
-        Err(TryLockError::Error(_)) => {}
-    }
+    let Some(file) = platform::open_alone(path).map_err(failed)? else {
+        return Err(LOCKED.broken("the file is locked").in_source(path.display()));
+    };
     let now = file.metadata().map_err(failed)?;
     if Stamp::from(&now) != *stamp {
         return Err(CHANGED_SINCE

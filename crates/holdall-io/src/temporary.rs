@@ -1,5 +1,6 @@
 //! Temporary folders that are removed however the program ends.
 
+use crate::platform;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
@@ -66,20 +67,7 @@ pub fn set_read_only(path: &Path, read_only: bool) -> std::io::Result<()> {
     if found.is_symlink() {
         return Ok(());
     }
-    let set = |path: &Path| {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            let mode = found.permissions().mode() & 0o777;
-            let mode = if read_only { mode & 0o555 } else { mode | 0o200 };
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
-        }
-        #[cfg(not(unix))]
-        {
-            let _ = (path, read_only);
-            Ok(())
-        }
-    };
+    let set = |path: &Path| platform::set_read_only(path, &found, read_only);
     if !read_only {
         set(path)?;
     }

@@ -32,18 +32,14 @@ pub(crate) struct Loading<'py> {
     timeout: Option<f64>,
     log: Option<Py<PyAny>>,
     /// Commands of runners by name: those of the package `holdall`, after the caller's.
-    #[cfg_attr(not(unix), allow(dead_code))]
     own_runners: Vec<(String, Vec<OsString>)>,
-    #[cfg_attr(not(unix), allow(dead_code))]
     runners: Vec<(String, Vec<OsString>)>,
     /// The command that starts the program `holdall`.
-    #[cfg_attr(not(unix), allow(dead_code))]
     program: Vec<OsString>,
 }
 
 impl Loading<'_> {
     /// Returns the available runners.
-    #[cfg(unix)]
     fn runners(&self) -> Result<holdall_run::Runners> {
         use holdall_run::{Config, Program, Runners};
         let all = |runners: Runners, commands: &[(String, Vec<OsString>)]| {
@@ -96,10 +92,7 @@ impl NativeModel {
             };
             settings = settings.with_timeout(timeout);
         }
-        #[cfg(unix)]
-        {
-            settings = settings.with_runners(loading.runners().raise(py)?);
-        }
+        settings = settings.with_runners(loading.runners().raise(py)?);
         let Loading { options, python, environment, log, .. } = loading;
         for (name, value) in describe::options(&options)? {
             settings = settings.with_option(name, value);

@@ -3,17 +3,11 @@
 use crate::runners::Runners;
 
 impl Default for Runners {
-    /// Returns the runners that are built in: `noop`, and `onnx` and `python` if their features are enabled.
+    /// Returns the runners that are built in: `noop`, `python`, and `onnx` if its feature is enabled.
     fn default() -> Runners {
-        let mut all = Runners::none().with(crate::noop::Noop);
+        let all = Runners::none().with(crate::noop::Noop);
         #[cfg(feature = "run-onnx")]
-        {
-            all = all.with(crate::onnx::Onnx);
-        }
-        #[cfg(unix)]
-        {
-            all = all.with(crate::python::Python);
-        }
-        all
+        let all = all.with(crate::onnx::Onnx);
+        all.with(crate::python::Python)
     }
 }

@@ -5,14 +5,15 @@
 //! command = ["python3", "-m", "holdall.runners.torchscript"]
 //! ```
 //! The file is the one that the variable `HOLDALL_CONFIG` names, or else `holdall/config.toml` in `$XDG_CONFIG_HOME` or
-//! in `~/.config`. Neither a package nor a file in the working directory can configure runners.
+//! in `~/.config`, on Windows in `%APPDATA%`. Neither a package nor a file in the working directory can configure runners.
 
+use crate::platform;
 use crate::process::program::Program;
 use crate::rules::CONFIG;
 use crate::runners::Runners;
 use holdall::error::Escape as _;
 use holdall::{Error, Result};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use toml::{Table, Value};
 
 /// The environment variable with the path of the configuration file.
@@ -32,17 +33,14 @@ impl Config {
     /// # Errors
     /// Returns the same errors as for [`Config::read`]; `run/io` if `HOLDALL_CONFIG` names a file that does not exist.
     pub fn load() -> Result<Config> {
-        let folder = || {
-            let own = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-            let own = own.filter(|folder| folder.is_absolute());
-            own.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")))
-        };
         match std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
             Some(path) => Config::read(path),
-            None => match folder().map(|folder| folder.join("holdall/config.toml")) {
-                Some(path) if path.exists() => Config::read(path),
-                _ => Ok(Config::default()),
-            },
+            None => {
+                match platform::config_folder().map(|folder| folder.join("holdall/config.toml")) {
+                    Some(path) if path.exists() => Config::read(path),
+                    _ => Ok(Config::default()),
+                }
+            }
         }
     }
 

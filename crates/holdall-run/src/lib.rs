@@ -47,15 +47,14 @@
 #![deny(unsafe_code)]
 
 mod builtin;
-#[cfg(unix)]
 pub mod config;
 mod folder;
 pub mod model;
 pub mod noop;
 #[cfg(any(feature = "run-onnx", feature = "run-onnxruntime"))]
 pub mod onnx;
+mod platform;
 pub mod process;
-#[cfg(unix)]
 pub mod python;
 pub mod requirements;
 pub mod rules;
@@ -65,10 +64,8 @@ mod runners;
 pub mod self_test;
 mod settings;
 
-#[cfg(unix)]
 pub use config::Config;
 pub use model::Model;
-#[cfg(unix)]
 pub use process::program::Program;
 pub use runner::{Load, Loaded, NamedValues, Runner};
 pub use runner_settings::{Cancelled, Log, LogLine, RunnerSettings};

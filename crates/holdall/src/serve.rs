@@ -142,8 +142,11 @@ impl Files {
 
 /// Returns `true` if a part of a requested name is valid: not `.` or `..`, and not hidden.
 fn is_name(part: &str) -> bool {
-    let is_odd = |c: char| c.is_control() || c == '\\' || (cfg!(windows) && c == ':');
-    !part.is_empty() && !part.starts_with('.') && !part.contains('/') && !part.contains(is_odd)
+    let is_odd = |c: char| c.is_control() || matches!(c, '/' | '\\');
+    !part.is_empty()
+        && !part.starts_with('.')
+        && !part.contains(is_odd)
+        && holdall_io::platform::invalid_name(Path::new(part)).is_none()
 }
 
 fn is_hidden(path: &Path) -> bool {
@@ -333,11 +336,9 @@ fn id(meta: &Metadata) -> FileId {
     add(meta.len().into());
     let since = |t: std::time::SystemTime| t.duration_since(std::time::UNIX_EPOCH).ok();
     add(meta.modified().ok().and_then(since).map_or(0, |t| t.as_nanos()));
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        add(meta.dev().into());
-        add(meta.ino().into());
+    if let Some((device, number)) = holdall_io::platform::file_id(meta) {
+        add(device.into());
+        add(number.into());
     }
     match hasher.finish() {
         Digest::Sha256(bytes) => FileId(bytes),

@@ -404,11 +404,7 @@ fn small(path: &Path) -> Result<Vec<u8>> {
 fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut options = std::fs::File::options();
     options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
+    holdall_io::platform::make_private(&mut options);
     let mut file = options.open(path)?;
     file.write_all(bytes)?;
     file.sync_all()

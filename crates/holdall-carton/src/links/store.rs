@@ -17,6 +17,7 @@ use holdall_core::model::{Algorithm, Digest, Hasher};
 use holdall_io::cache::standard_root;
 use holdall_io::error::io;
 use holdall_io::lock::Stamp;
+use holdall_io::platform;
 use holdall_io::sink::sync_folder;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -158,7 +159,7 @@ impl Store {
                 return Ok(PendingObject { file, path, target });
             }
             // The previous owner of the lock may have renamed or removed the file.
-            if is_at(&file, &path) {
+            if platform::is_at(&file, &path) {
                 return Ok(PendingObject { file, path, target });
             }
         }
@@ -168,14 +169,9 @@ impl Store {
     pub(super) fn publish(&self, sha256: &[u8; 32], part: PendingObject) -> Result<PathBuf> {
         let PendingObject { file, path, target } = part;
         let failed = |e| io(e, "writing to the cache").in_source(target.display());
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o444;
-            file.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
-        }
+        platform::freeze(&file).map_err(failed)?;
         file.sync_all().map_err(failed)?;
-        fs::rename(&path, &target).map_err(failed)?;
+        platform::rename_over(&path, &target).map_err(failed)?;
         sync_folder(&target).map_err(failed)?;
         let _ = fs::remove_file(from_path(&path));
         self.remember(sha256, Stamp::from(&file.metadata().map_err(failed)?));
@@ -228,29 +224,9 @@ fn from_path(part: &Path) -> PathBuf {
 fn open_part(path: &Path) -> std::io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false);
-    #[cfg(target_os = "linux")]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        // Following a symbolic link here could write to another place.
-        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
-    }
+    // Following a symbolic link here could write to another place.
+    platform::do_not_follow(&mut options);
     options.open(path)
-}
-
-/// Returns `true` if the open file is the one at this path.
-#[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let file_id = |meta: fs::Metadata| (meta.dev(), meta.ino());
-    match (file.metadata(), path.symlink_metadata()) {
-        (Ok(own), Ok(there)) => file_id(own) == file_id(there),
-        _ => false,
-    }
-}
-
-#[cfg(not(unix))]
-fn is_at(_: &File, path: &Path) -> bool {
-    path.exists()
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ use crate::input;
 use crate::number::short;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
-use crate::output::text::{Grouped, count, escape, printable, shape, tensor_type, value};
+use crate::output::text::{
+    Grouped, count, escape, escape_path, printable, shape, tensor_type, value,
+};
 use crate::session::Session;
 use clap::Args;
 use holdall::diff::{AttributeDiff, ComponentDiff, TensorDiff, ValueDiff};
@@ -162,7 +164,7 @@ fn text(
         table::write(out, &columns, rows.len(), &row, 0, width, paint)?;
         writeln!(out)?;
     }
-    let names = format!("{} and {}", escape(a.name()), escape(b.name()));
+    let names = format!("{} and {}", escape_path(a.name()), escape_path(b.name()));
     let (within, unknown) = (number(Standing::Agree), number(Standing::Unknown));
     let near = if values_only { "with values that agree" } else { "within the tolerance" };
     let all_same = within == diff.changed.len() as u64

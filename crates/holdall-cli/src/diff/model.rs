@@ -7,7 +7,7 @@ use crate::number::short;
 use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
-use crate::output::text::{Grouped, count, escape, printable, shape};
+use crate::output::text::{Grouped, count, escape, escape_path, printable, shape};
 use crate::recipe::{advised, named};
 use crate::session::Session;
 use holdall::plain::ToPlain as _;
@@ -125,8 +125,8 @@ fn text(session: &Session, a: &File, b: &File, diff: &ModelDiff) -> Result<(), F
     writeln!(
         out,
         "{verdict} {} and {}, recipe {}, {}: {parts}",
-        escape(a.name()),
-        escape(b.name()),
+        escape_path(a.name()),
+        escape_path(b.name()),
         printable(&diff.recipe),
         count(diff.tensors.len() as u64, "tensor"),
     )?;

@@ -5,7 +5,7 @@ use crate::input::{self, STDIN, StandardInput};
 use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
-use crate::output::text::{Size, count, escape, exact_size};
+use crate::output::text::{Size, count, escape, escape_path, exact_size};
 use crate::session::Session;
 use holdall::archive::{ArchiveContents, ArchiveEntry, contents};
 use holdall::formats::UNKNOWN;
@@ -62,7 +62,7 @@ pub(super) fn show(session: &Session, archive: &ArchiveContents) -> Result<(), F
     }
     let paint = session.paint();
     let kind = if archive.kind == "tar" { "tar archive" } else { "zip" };
-    writeln!(out, "{}", paint.on(escape(&archive.source), Style::Title))?;
+    writeln!(out, "{}", paint.on(escape_path(&archive.source), Style::Title))?;
     writeln!(out, "  format      {kind}")?;
     writeln!(out, "  size        {}", exact_size(archive.len))?;
     let opens = archive.files.iter().filter(|file| file.format.is_some()).count();
@@ -70,7 +70,7 @@ pub(super) fn show(session: &Session, archive: &ArchiveContents) -> Result<(), F
     writeln!(
         out,
         "  files       {files}, {opens} of which open as `{}!/FILE`",
-        escape(&archive.source)
+        escape_path(&archive.source)
     )?;
     writeln!(out)?;
     let columns = [

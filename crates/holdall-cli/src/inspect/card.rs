@@ -3,8 +3,8 @@
 use crate::exit::Failure;
 use crate::output::style::Style;
 use crate::output::text::{
-    Grouped, Size, alignment, attributes, component_type, count, cut_end, escape, exact_size,
-    lines_of, printable, versioned,
+    Grouped, Size, alignment, attributes, component_type, count, cut_end, escape, escape_path,
+    exact_size, lines_of, printable, versioned,
 };
 use crate::session::Session;
 use holdall::{
@@ -159,7 +159,7 @@ pub(super) fn head(
     let out = &mut *session.out();
     let paint = session.paint();
     let room = session.width().unwrap_or(usize::MAX).saturating_sub(KEY + 2).max(20);
-    writeln!(out, "{}", paint.on(escape(file.name()), Style::Title))?;
+    writeln!(out, "{}", paint.on(escape_path(file.name()), Style::Title))?;
     for (key, value) in lines {
         for (at, line) in lines_of(&value, room).into_iter().enumerate() {
             let key = if at == 0 { key } else { "" };

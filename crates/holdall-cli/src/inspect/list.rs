@@ -4,7 +4,7 @@ use super::stats;
 use crate::exit::Failure;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
-use crate::output::text::{Size, escape, printable, shape, tensor_type};
+use crate::output::text::{Size, escape, escape_path, printable, shape, tensor_type};
 use crate::session::Session;
 use holdall::stats::Stats;
 use holdall::{Digest, Group, Layout, Tensor, groups};
@@ -158,7 +158,7 @@ pub(super) fn plain(
     let out = &mut *session.out();
     for t in tensors {
         if let Some(source) = source {
-            write!(out, "{}\t", escape(source))?;
+            write!(out, "{}\t", escape_path(source))?;
         }
         let offset = t.components().map(|c| c.stored).min().map(|stored| stored.start);
         writeln!(

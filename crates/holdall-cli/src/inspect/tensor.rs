@@ -8,8 +8,8 @@ use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 
 use crate::output::text::{
-    Grouped, Size, alignment, attributes, component_type, count, element_noun, escape, exact_size,
-    lines_of, printable, shape, tensor_type,
+    Grouped, Size, alignment, attributes, component_type, count, element_noun, escape, escape_path,
+    exact_size, lines_of, printable, shape, tensor_type,
 };
 use crate::session::Session;
 use holdall::layout::Dense;
@@ -38,7 +38,7 @@ pub(super) fn write(session: &Session, tensor: &Tensor, stats: bool) -> Result<(
     };
     let out = &mut *session.out();
     writeln!(out, "{}", paint.on(escape(tensor.name()), Style::Title))?;
-    let mut lines = vec![("file", escape(tensor.file().name()))];
+    let mut lines = vec![("file", escape_path(tensor.file().name()))];
     lines.push(("dtype", dtype_line(tensor)));
     let elements = count(tensor.count(), element_noun(tensor.layout()));
     lines.push(("shape", format!("{}, {elements}", shape(tensor.shape()))));

@@ -2,11 +2,9 @@
 
 pub(crate) mod given;
 pub(crate) mod run;
-#[cfg(unix)]
 pub(crate) mod runner;
 mod shown;
 pub(crate) mod test;
-#[cfg(unix)]
 mod words;
 
 use crate::exit::{ARGUMENTS, Failure};
@@ -42,13 +40,11 @@ pub(crate) struct Running {
     declared: Declared,
 
     /// Start this program as the package's runner, such as 'python3 -m holdall.runners.torchscript'
-    #[cfg(unix)]
     #[arg(long, value_name = "COMMAND", value_parser = words::split)]
     runner_command: Option<words::Words>,
 
     /// File with the commands of runners [default: $HOLDALL_CONFIG, otherwise holdall/config.toml in the system's
     /// configuration folder]
-    #[cfg(unix)]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -108,21 +104,8 @@ fn declared(text: &str) -> Result<ValueSpec, String> {
 
 /// Parses `NAME=VALUE`. The value may contain arbitrary bytes.
 fn with_value(settings: Settings, text: &std::ffi::OsStr) -> Settings {
-    #[cfg(unix)]
-    {
-        use std::os::unix::ffi::OsStrExt as _;
-        let (name, value) =
-            text.as_bytes().split_at(text.as_bytes().iter().position(|b| *b == b'=').unwrap_or(0));
-        let value = value.get(1..).unwrap_or_default();
-        settings
-            .with_variable(std::ffi::OsStr::from_bytes(name), std::ffi::OsStr::from_bytes(value))
-    }
-    #[cfg(not(unix))]
-    {
-        let text = text.to_string_lossy();
-        let (name, value) = text.split_once('=').unwrap_or((&text, ""));
-        settings.with_variable(name, value)
-    }
+    let (name, value) = crate::platform::split_variable(text);
+    settings.with_variable(name, value)
 }
 
 /// Parses `NAME=VALUE`, where the value is a number, `true`, `false` or otherwise a string.
@@ -177,7 +160,6 @@ impl Running {
     }
 
     /// Adds runners to the built-in ones.
-    #[cfg(unix)]
     fn add_runners(&self, settings: Settings, package: &Package) -> Result<Settings, Failure> {
         use holdall_run::{Config, Program};
         let config = match &self.config {
@@ -198,7 +180,6 @@ impl Running {
     }
 
     /// Returns the path of the library that runs graphs, if one is named.
-    #[cfg(unix)]
     fn engine(&self) -> Option<&std::path::Path> {
         #[cfg(feature = "run-onnxruntime")]
         return self.onnxruntime.as_deref();
@@ -208,7 +189,6 @@ impl Running {
 
     /// Unpacks and loads the model. The output of the model goes to standard error.
     fn load(&self, session: &Session, package: &Package) -> Result<Model, Failure> {
-        #[cfg(unix)]
         crate::signals::leave_nothing_behind();
         let mut settings = Settings::default();
         if let Some(timeout) = self.timeout {
@@ -223,10 +203,7 @@ impl Running {
             let runners = settings.runners.clone();
             settings = settings.with_runners(runners.with(engine));
         }
-        #[cfg(unix)]
-        {
-            settings = self.add_runners(settings, package)?;
-        }
+        settings = self.add_runners(settings, package)?;
         if let Some(python) = &self.python {
             settings = settings.with_python(python);
         }

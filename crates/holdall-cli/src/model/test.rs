@@ -6,7 +6,7 @@ use crate::number::short;
 use crate::output::as_json;
 use crate::output::remedy::advice;
 use crate::output::style::Style;
-use crate::output::text::{count, escape, printable};
+use crate::output::text::{count, escape, escape_path, printable};
 use crate::session::Session;
 use clap::Args;
 use holdall::fields;
@@ -57,7 +57,7 @@ pub(crate) fn run(session: &Session, args: &TestArgs) -> Result<Status, Failure>
         equal_nan: args.equal_nan.then_some(true),
     };
     if package.description().self_tests.is_empty() {
-        session.warn(format_args!("{}: there are no self-tests", escape(package.name())));
+        session.warn(format_args!("{}: there are no self-tests", escape_path(package.name())));
     }
     let mut model = args.running.load(session, &package)?;
     let mut printed = Ok(());

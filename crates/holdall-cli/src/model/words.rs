@@ -1,11 +1,13 @@
 //! Splitting of a command in one argument into words.
 
+use crate::platform::BACKSLASH_ESCAPES;
+
 /// The words of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Words(pub(super) Vec<String>);
 
 /// Splits a text at white space outside quotes (`'…'` or `"…"`). A backslash escapes the next character, except in
-/// single quotes.
+/// single quotes and on Windows, where it is part of a path.
 pub(super) fn split(text: &str) -> Result<Words, String> {
     let mut out: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
@@ -14,7 +16,7 @@ pub(super) fn split(text: &str) -> Result<Words, String> {
     while let Some(c) = chars.next() {
         match (c, quote) {
             (c, Some(q)) if c == q => quote = None,
-            ('\\', None | Some('"')) => {
+            ('\\', None | Some('"')) if BACKSLASH_ESCAPES => {
                 let next = chars.next().ok_or("a backslash at the end")?;
                 word.get_or_insert_default().push(next);
             }

@@ -84,6 +84,7 @@ impl Paint {
                 is_terminal
                     && !set("NO_COLOR")
                     && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+                    && crate::platform::enable_colors()
             }
         })
     }

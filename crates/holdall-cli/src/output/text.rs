@@ -15,6 +15,12 @@ pub(crate) fn escape(name: &str) -> String {
     escaped(name, true)
 }
 
+/// Escapes the path or name of a file, so that it is safe to print: like [`escape`], but leaves backslashes as they are on
+/// systems where they separate the parts of a path.
+pub(crate) fn escape_path(path: &str) -> String {
+    escaped(path, std::path::MAIN_SEPARATOR != '\\')
+}
+
 /// Escapes text that quotes from a file, so that it is safe to print: like [`escape`], but leaves backslashes as they
 /// are.
 pub(crate) fn printable(text: &str) -> String {

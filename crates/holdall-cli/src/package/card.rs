@@ -5,7 +5,9 @@ use crate::exit::Failure;
 use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
-use crate::output::text::{Size, count, cut_end, escape, exact_size, lines_of, printable};
+use crate::output::text::{
+    Size, count, cut_end, escape, escape_path, exact_size, lines_of, printable,
+};
 use crate::session::Session;
 use holdall::carton::{
     Description, Example, FileLocation, OptionValue, Package, PackageFile, Reference, SelfTest,
@@ -89,7 +91,7 @@ fn head(session: &Session, package: &Package) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
     let room = session.width().unwrap_or(usize::MAX).saturating_sub(KEY + 2).max(20);
-    writeln!(out, "{}", paint.on(escape(package.name()), Style::Title))?;
+    writeln!(out, "{}", paint.on(escape_path(package.name()), Style::Title))?;
     for (key, value) in lines {
         for (at, line) in lines_of(&value, room).into_iter().enumerate() {
             let key = if at == 0 { key.as_str() } else { "" };

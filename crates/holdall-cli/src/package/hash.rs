@@ -3,7 +3,7 @@
 use crate::exit::{Failure, Status};
 use crate::input;
 use crate::output::as_json;
-use crate::output::text::escape;
+use crate::output::text::escape_path;
 use crate::session::Session;
 use clap::Args;
 use holdall::carton::hex;
@@ -43,7 +43,7 @@ pub(crate) fn run(session: &Session, args: &HashArgs) -> Result<Status, Failure>
         };
         match args.packages.len() {
             1 => writeln!(session.out(), "{hash}")?,
-            _ => writeln!(session.out(), "{hash}  {}", escape(package.name()))?,
+            _ => writeln!(session.out(), "{hash}  {}", escape_path(package.name()))?,
         }
         Ok(Status::Fine)
     })

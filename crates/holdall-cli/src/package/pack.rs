@@ -6,7 +6,7 @@ use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::model::given;
 use crate::output::as_json;
-use crate::output::text::{Size, count, escape, printable};
+use crate::output::text::{Size, count, escape, escape_path, printable};
 use crate::session::Session;
 use crate::writing;
 use clap::{Args, ValueEnum};
@@ -287,7 +287,7 @@ fn tell(
         writeln!(session.out(), "{}", as_json(&fields))?;
     } else if !session.global.quiet {
         let files = count(report.files, "file");
-        writeln!(session.out(), "{}: {files}, {}", escape(&name), Size(report.len))?;
+        writeln!(session.out(), "{}: {files}, {}", escape_path(&name), Size(report.len))?;
         writeln!(session.out(), "model hash {hash}")?;
         if !report.left_out.is_empty() {
             const SHOWN: usize = 8;

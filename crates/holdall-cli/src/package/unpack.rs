@@ -2,7 +2,7 @@
 
 use crate::exit::{Failure, Status};
 use crate::output::as_json;
-use crate::output::text::{count, escape};
+use crate::output::text::{count, escape_path};
 use crate::session::Session;
 use crate::writing;
 use clap::Args;
@@ -56,7 +56,6 @@ pub(crate) fn run(session: &Session, args: &UnpackArgs) -> Result<Status, Failur
     };
     let options =
         UnpackOptions::new().with_overwrite(args.force).with_work(session.work("unpacking"));
-    #[cfg(unix)]
     crate::signals::leave_nothing_behind();
     let report = match args.model {
         true => package.unpack_model_with(&to, &options)?,
@@ -71,7 +70,7 @@ pub(crate) fn run(session: &Session, args: &UnpackArgs) -> Result<Status, Failur
         );
         writeln!(session.out(), "{}", as_json(&report))?;
     } else if !session.global.quiet {
-        let to = escape(&to.display().to_string());
+        let to = escape_path(&to.display().to_string());
         writeln!(session.out(), "{to}: {}", count(report.files, "file"))?;
         writing::left_behind(session, &report.left_behind);
     }

@@ -2,7 +2,7 @@
 
 use crate::exit::{Failure, Status};
 use crate::output::style::Style;
-use crate::output::text::{Grouped, Size, count, escape, printable};
+use crate::output::text::{Grouped, Size, count, escape, escape_path, printable};
 use crate::session::Session;
 use holdall::carton::{Package, PackageReport, PackageVerifyOptions, Strictness, hex};
 use holdall::verify::Verdict;
@@ -54,7 +54,7 @@ fn text(
         if report.verdict() == Verdict::Incomplete {
             let what = paint.on("not fully verified:", Style::Warn);
             if let Some(away) = away {
-                writeln!(out, "{what} {}: {away}", escape(package.name()))?;
+                writeln!(out, "{what} {}: {away}", escape_path(package.name()))?;
             }
             for e in &report.over_limit {
                 writeln!(out, "{what} {}", printable(&e.to_string()))?;
@@ -67,7 +67,7 @@ fn text(
         Verdict::Bad => paint.on("bad:", Style::Bad),
         _ => paint.on("not fully verified:", Style::Warn),
     };
-    writeln!(out, "{verdict} {}", paint.on(escape(package.name()), Style::Title))?;
+    writeln!(out, "{verdict} {}", paint.on(escape_path(package.name()), Style::Title))?;
     let mut lines = vec![(
         "checked",
         format!("{}, {} read", count(report.files, "file"), Size(report.read_len)),

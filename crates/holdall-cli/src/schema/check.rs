@@ -7,7 +7,7 @@ use crate::input;
 use crate::output::as_json;
 use crate::output::remedy::advice;
 use crate::output::style::Style;
-use crate::output::text::{Grouped, count, escape, printable};
+use crate::output::text::{Grouped, count, escape, escape_path, printable};
 use crate::session::Session;
 use clap::Args;
 use holdall::fields;
@@ -133,7 +133,7 @@ fn text(
     if session.global.quiet {
         return Ok(());
     }
-    let name = escape(records.unwrap_or(schema));
+    let name = escape_path(records.unwrap_or(schema));
     let looked = match records {
         Some(_) if report.records > 0 || report.found == 0 => {
             let records = count(report.records, "record");
@@ -142,7 +142,7 @@ fn text(
                 Some(tensors) => format!("{tensors} and {records}"),
                 None => records,
             };
-            format!(", {looked} of {}", escape(schema))
+            format!(", {looked} of {}", escape_path(schema))
         }
         _ => String::new(),
     };

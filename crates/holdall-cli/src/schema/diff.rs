@@ -6,7 +6,7 @@ use crate::input;
 use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
-use crate::output::text::{Grouped, escape, printable};
+use crate::output::text::{Grouped, escape, escape_path, printable};
 use crate::session::Session;
 use clap::Args;
 use holdall::diff::{SchemaDiff, diff_schemas};
@@ -68,7 +68,7 @@ fn text(
 ) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
-    let names = format!("{} and {}", escape(&old.name), escape(&new.name));
+    let names = format!("{} and {}", escape_path(&old.name), escape_path(&new.name));
     if changes.is_empty() {
         writeln!(out, "{} {names}", paint.on("same:", Style::Good))?;
         return Ok(());

@@ -5,7 +5,7 @@ use super::{plan, read};
 use crate::exit::{Failure, Status};
 use crate::input;
 use crate::output::as_json;
-use crate::output::text::{Size, count, escape};
+use crate::output::text::{Size, count, escape, escape_path};
 use crate::session::Session;
 use crate::writing::{self, Writing};
 use clap::Args;
@@ -149,8 +149,11 @@ fn tell(
         0 => count(report.tensors, "tensor"),
         records => count(records, "record"),
     };
-    let mut text =
-        format!("{}: {what} under the new schema, {}", escape(&target), Size(report.target_len));
+    let mut text = format!(
+        "{}: {what} under the new schema, {}",
+        escape_path(&target),
+        Size(report.target_len)
+    );
     if !report.dropped.is_empty() {
         let dropped: Vec<String> =
             report.dropped.iter().map(|p| format!("`{}`", escape(p))).collect();

@@ -4,7 +4,7 @@ use crate::exit::Failure;
 use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
-use crate::output::text::{count, escape, printable};
+use crate::output::text::{count, escape_path, printable};
 use crate::session::Session;
 use holdall::plain::ToPlain as _;
 use holdall::records::{MigrationPlan, PlanStep};
@@ -63,7 +63,12 @@ pub(super) fn show(
         parts.push(count(plan.records, "record"));
     }
     let plan = paint.on("plan:", Style::Good);
-    writeln!(out, "{plan} {}: {}; nothing was written", escape(file.name()), parts.join(", "))?;
+    writeln!(
+        out,
+        "{plan} {}: {}; nothing was written",
+        escape_path(file.name()),
+        parts.join(", ")
+    )?;
     Ok(())
 }
 

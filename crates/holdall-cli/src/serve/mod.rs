@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::num::{NonZero, NonZeroU64};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Serve files and folders to other machines, read-only: over QUIC (`holdall://…`) and HTTP, plain and over TLS
@@ -126,7 +126,7 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
     }
     let options = options(args)?;
     // Before the addresses are printed.
-    let ended = ended();
+    let ended = crate::platform::end_requested();
     let serving = Serving::start(&service, &options)?;
     announce(session, &*files, &serving)?;
     while !ended.load(Ordering::Acquire) {
@@ -234,17 +234,4 @@ fn log(session: &Session) -> Log {
         let _ =
             writeln!(std::io::stderr(), "{client} {protocol} {} {sent} {outcome}", printable(name));
     })
-}
-
-/// Returns a flag that becomes `true` when a signal requests the process to end. A second signal ends it immediately.
-fn ended() -> Arc<AtomicBool> {
-    let ended = Arc::new(AtomicBool::new(false));
-    #[cfg(unix)]
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        use signal_hook::flag;
-        // If the handler cannot be installed, the signal keeps its effect.
-        let _ = flag::register_conditional_shutdown(signal, 130, Arc::clone(&ended));
-        let _ = flag::register(signal, Arc::clone(&ended));
-    }
-    ended
 }

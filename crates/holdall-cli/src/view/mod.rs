@@ -97,12 +97,7 @@ fn viewed_model(path: &Path) -> Result<ViewedModel, Failure> {
 
 /// Opens the browser. On a machine without a browser, the user opens the printed address.
 fn open(address: &str) {
-    let program = match () {
-        () if cfg!(target_os = "macos") => "open",
-        () if cfg!(windows) => "explorer",
-        () => "xdg-open",
-    };
-    let mut command = Command::new(program);
+    let mut command = Command::new(crate::platform::BROWSER);
     command.arg(address);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Ok(mut child) = command.spawn() {

@@ -38,10 +38,23 @@ impl Ran {
     }
 }
 
+/// The environment variable with an emulator and its arguments, for tests that themselves run in one: a system that starts
+/// programs for another processor only by their emulator.
+const EMULATOR: &str = "HOLDALL_TEST_EMULATOR";
+
+/// Returns the words of the command line that starts the binary.
+pub(crate) fn words() -> Vec<String> {
+    let emulator = std::env::var(EMULATOR).unwrap_or_default();
+    let emulator = emulator.split_whitespace().map(str::to_owned);
+    emulator.chain([env!("CARGO_BIN_EXE_holdall").to_owned()]).collect()
+}
+
 /// Returns a command for the binary, without environment variables that set colors or certificate authorities (loading
 /// authorities takes longer than reading most files of the tests).
 pub(crate) fn command(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_holdall"));
+    let mut words = words().into_iter();
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words);
     for name in ["NO_COLOR", "CLICOLOR_FORCE", "SSL_CERT_FILE"] {
         command.env_remove(name);
     }

@@ -462,16 +462,7 @@ pub enum FileBytes {
 
 /// Returns `true` if the owner of a local file may execute it.
 pub fn is_executable(path: &Path) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        path.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o100 != 0)
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = path;
-        false
-    }
+    crate::platform::is_executable(path)
 }
 
 /// Returns `true` if the error says that a file is not a package. It may still be another kind of archive.

@@ -9,7 +9,8 @@
 use super::unpublished::{Unpublished, folder, sync_folder};
 use super::{FILL_LEN, Sink};
 use crate::buffer::Buffer;
-use crate::error::{EXISTS, IO, NOT_REGULAR, io};
+use crate::error::{EXISTS, IN_USE, IO, NAME, NOT_REGULAR, io};
+use crate::platform::{self, set_direct, write_all_at};
 use crate::source::{ByteSource, FileSource, ReadHints};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
@@ -27,8 +28,6 @@ const PIECE: usize = 4 << 20;
 const PIECES: usize = 3;
 /// The number of bytes from which a separate write is cheaper than copying them into a chunk.
 const STRAIGHT_MIN: usize = 128 << 10;
-/// The alignment in bytes that direct writes (`O_DIRECT`) require of offsets, lengths and addresses.
-const PAGE: usize = 4096;
 /// Files expected to be shorter than this are written through the page cache, because direct writes do not pay off.
 const DIRECT_MIN: u64 = 16 << 20;
 
@@ -211,7 +210,7 @@ impl FileSink {
             self.start_writer()?;
         }
         let Writer::Thread(writer) = &self.writer else {
-            write_at(self.as_file(), &piece.memory.as_ref()[..piece.filled], piece.at)
+            write_all_at(self.as_file(), &piece.memory.as_ref()[..piece.filled], piece.at)
                 .map_err(|e| self.failed(e))?;
             self.filling = Some(piece.memory);
             return Ok(());
@@ -245,12 +244,13 @@ impl FileSink {
         if let Some((piece, filled)) = last {
             set_direct(self.as_file(), false);
             let at = self.len - filled as u64;
-            write_at(self.as_file(), &piece.as_ref()[..filled], at).map_err(|e| self.failed(e))?;
+            write_all_at(self.as_file(), &piece.as_ref()[..filled], at)
+                .map_err(|e| self.failed(e))?;
         }
         if !self.patches.is_empty() {
             set_direct(self.as_file(), false);
             for (at, bytes) in &self.patches {
-                write_at(self.as_file(), bytes, *at).map_err(|e| self.failed(e))?;
+                write_all_at(self.as_file(), bytes, *at).map_err(|e| self.failed(e))?;
             }
         }
         // Free reserved blocks past the end.
@@ -300,18 +300,11 @@ impl Sink for FileSink {
 
     fn reserve(&mut self, bytes: u64) -> Result<()> {
         self.expect(bytes);
-        #[cfg(target_os = "linux")]
-        if bytes >= DIRECT_MIN {
-            use rustix::fs::{FallocateFlags, fallocate};
-            use rustix::io::Errno;
-            let reserved = fallocate(self.as_file(), FallocateFlags::KEEP_SIZE, 0, bytes);
-            // Reports a full disk now instead of after writing most of the file. File systems that cannot reserve
-            // still write.
-            if let Err(e @ (Errno::NOSPC | Errno::FBIG | Errno::DQUOT)) = reserved {
-                return Err(self.failed(e.into()));
-            }
+        if bytes < DIRECT_MIN {
+            return Ok(());
         }
-        Ok(())
+        // Reports a full disk now instead of after writing most of the file.
+        platform::reserve(self.as_file(), bytes).map_err(|e| self.failed(e))
     }
 
     fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
@@ -321,7 +314,7 @@ impl Sink for FileSink {
                 let filled = std::mem::take(&mut self.filled);
                 self.send(Piece { memory, filled, at: self.len - filled as u64 })?;
             }
-            write_at(self.as_file(), bytes, self.len).map_err(|e| self.failed(e))?;
+            write_all_at(self.as_file(), bytes, self.len).map_err(|e| self.failed(e))?;
             self.len += bytes.len() as u64;
             return Ok(());
         }
@@ -363,6 +356,7 @@ impl Sink for FileSink {
         let (named, overwrite) = (self.named.clone(), self.overwrite);
         self.publish().map_err(|e| match e.kind() {
             ErrorKind::AlreadyExists if !overwrite => exists(&named),
+            _ if platform::is_in_use(&e) => in_use(e, &named),
             _ => io(e, "publishing").in_source(named.display()),
         })
     }
@@ -373,10 +367,18 @@ fn exists(named: &Path) -> Error {
     EXISTS.broken("the file exists already").in_source(named.display())
 }
 
+#[cold]
+fn in_use(e: std::io::Error, named: &Path) -> Error {
+    IN_USE.broken("the file is open elsewhere").with_cause(e).in_source(named.display())
+}
+
 /// Returns the path of the file after following symbolic links. Refuses paths where no file can be created.
 fn target_path(named: &Path, overwrite: bool) -> Result<PathBuf> {
     super::check_local(named)?;
     let refused = |e: Error| Err(e.in_source(named.display()));
+    if let Some(why) = platform::invalid_name(named) {
+        return refused(NAME.broken(why));
+    }
     match named.metadata() {
         Ok(meta) if meta.is_dir() => refused(
             IO.broken("this is a folder, not a file")
@@ -443,44 +445,19 @@ fn write_pieces(
 ) -> std::io::Result<()> {
     for Piece { memory, filled, at } in jobs {
         let bytes = &memory.as_ref()[..filled];
-        if direct && (!filled.is_multiple_of(PAGE) || write_at(file, bytes, at).is_err()) {
+        if direct
+            && (!filled.is_multiple_of(platform::page_size())
+                || write_all_at(file, bytes, at).is_err())
+        {
             // File systems refuse direct writes in their own ways; the cache always works.
             set_direct(file, false);
             direct = false;
-            write_at(file, bytes, at)?;
+            write_all_at(file, bytes, at)?;
         } else if !direct {
-            write_at(file, bytes, at)?;
+            write_all_at(file, bytes, at)?;
         }
         // The sink may not wait for it any more.
         let _ = back.send(memory);
     }
     Ok(())
-}
-
-#[cfg(unix)]
-fn write_at(file: &File, bytes: &[u8], at: u64) -> std::io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
-}
-
-#[cfg(windows)]
-fn write_at(file: &File, mut bytes: &[u8], mut at: u64) -> std::io::Result<()> {
-    while !bytes.is_empty() {
-        let n = std::os::windows::fs::FileExt::seek_write(file, bytes, at)?;
-        (bytes, at) = (&bytes[n..], at + n as u64);
-    }
-    Ok(())
-}
-
-/// Turns direct writes on or off. Returns `true` on success.
-#[cfg(target_os = "linux")]
-fn set_direct(file: &File, on: bool) -> bool {
-    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-    let Ok(flags) = fcntl_getfl(file) else { return false };
-    let wanted = if on { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT };
-    wanted == flags || fcntl_setfl(file, wanted).is_ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn set_direct(_: &File, _: bool) -> bool {
-    false
 }

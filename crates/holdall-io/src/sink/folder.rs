@@ -5,7 +5,8 @@
 
 use super::Durability;
 use super::unpublished::{PREFIX, RANDOM, SUFFIX, folder, sweep, sync_folder, system};
-use crate::error::{IO, io};
+use crate::error::{IN_USE, IO, NAME, io};
+use crate::platform::{self, HeldFolder};
 use crate::temporary::{self, Temporary};
 use holdall_core::{Error, Result, Rule};
 use std::fs::{File, Permissions};
@@ -43,14 +44,14 @@ impl FolderSink {
         let part = loop {
             let part = builder().tempdir_in(parent).map_err(|e| failed(system(e), target))?;
             // Between creation and lock, another process may have removed it as stale.
-            match hold(part.path()) {
-                Held::Yes(lock) => break (part, lock),
-                Held::Gone => {}
+            match platform::hold_folder(part.path()) {
+                HeldFolder::Held(lock) => break (part, lock),
+                HeldFolder::Gone => {}
             }
         };
         let (part, lock) = part;
         let part = Temporary::new(part);
-        let mode = usual_mode(part.path()).map_err(|e| failed(e, target))?;
+        let mode = platform::default_folder_access(part.path()).map_err(|e| failed(e, target))?;
         Ok(FolderSink { target: target.to_owned(), exists_rule, overwrite, part, lock, mode })
     }
 
@@ -65,7 +66,13 @@ impl FolderSink {
     /// # Errors
     /// Returns `exists_rule` if the target was created meanwhile; an `Io` error.
     pub fn finish(self, durability: Durability) -> Result<()> {
-        let failed = |e| io(e, "publishing").in_source(self.target.display());
+        let failed = |e: io::Error| {
+            let e = match platform::is_in_use(&e) {
+                true => IN_USE.broken("a file in the folder is open elsewhere").with_cause(e),
+                false => io(e, "publishing"),
+            };
+            e.in_source(self.target.display())
+        };
         if let Some(mode) = self.mode {
             std::fs::set_permissions(self.part.path(), mode).map_err(failed)?;
         }
@@ -73,7 +80,7 @@ impl FolderSink {
             // From here on the folder must not be removed as a temporary one.
             let _held = temporary::all();
             if self.target.symlink_metadata().is_err() {
-                std::fs::rename(self.part.path(), &self.target).map_err(failed)?;
+                platform::rename_over(self.part.path(), &self.target).map_err(failed)?;
             } else if !self.overwrite {
                 return Err(exists(&self.target, self.exists_rule));
             } else {
@@ -94,6 +101,9 @@ impl FolderSink {
     /// # Errors
     /// Returns the same errors as [`FolderSink::create`].
     pub fn check(target: &Path, overwrite: bool, exists_rule: &'static Rule) -> Result<()> {
+        if let Some(why) = platform::invalid_name(target) {
+            return Err(NAME.broken(why).in_source(target.display()));
+        }
         match target.symlink_metadata() {
             Err(_) => match target.file_name() {
                 Some(_) => Ok(()),
@@ -137,59 +147,17 @@ fn builder() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-enum Held {
-    /// The lock, or `None` if the file system has no locks.
-    Yes(Option<File>),
-    Gone,
-}
-
-#[cfg(unix)]
-fn hold(part: &Path) -> Held {
-    use std::fs::TryLockError;
-    let Ok(file) = File::open(part) else { return Held::Gone };
-    match file.try_lock() {
-        Ok(()) if part.exists() => Held::Yes(Some(file)),
-        Ok(()) | Err(TryLockError::WouldBlock) => Held::Gone,
-        // Without locks nothing is removed.
-        Err(TryLockError::Error(_)) => Held::Yes(None),
-    }
-}
-
-#[cfg(not(unix))]
-fn hold(_: &Path) -> Held {
-    Held::Yes(None)
-}
-
-/// Returns the default mode of a new folder, found by creating one in `part`, which must be empty.
-#[cfg(unix)]
-fn usual_mode(part: &Path) -> io::Result<Option<Permissions>> {
-    let probe = part.join("mode");
-    std::fs::create_dir(&probe)?;
-    let mode = probe.metadata()?.permissions();
-    std::fs::remove_dir(&probe)?;
-    Ok(Some(mode))
-}
-
-#[cfg(not(unix))]
-fn usual_mode(_: &Path) -> io::Result<Option<Permissions>> {
-    Ok(None)
-}
-
 /// Exchanges the folders `part` and `target`.
 fn replace(part: &Path, target: &Path) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
-        if renameat_with(CWD, part, CWD, target, RenameFlags::EXCHANGE).is_ok() {
-            return Ok(());
-        }
+    if platform::exchange(part, target) {
+        return Ok(());
     }
     // File systems that cannot exchange: for an instant there is no folder. If the process is killed then, the old
     // folder stays, under a name that is never removed automatically.
     let old = builder().suffix(".old").tempdir_in(folder(target))?;
     let kept = old.path().join("old");
-    std::fs::rename(target, &kept)?;
-    let replaced = std::fs::rename(part, target);
+    platform::rename_over(target, &kept)?;
+    let replaced = platform::rename_over(part, target);
     if replaced.is_err() && std::fs::rename(&kept, target).is_err() {
         let _ = old.keep();
     }

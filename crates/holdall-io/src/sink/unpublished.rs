@@ -6,6 +6,7 @@
 //! next to it that are not locked, because killed processes left them. On file systems without locks nothing is
 //! removed.
 
+use crate::platform;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -25,14 +26,14 @@ pub(super) enum Unpublished {
 impl Unpublished {
     /// Creates a file that can get the name `target`.
     pub(super) fn begin(target: &Path) -> io::Result<Unpublished> {
-        let file = match nameless(folder(target)) {
+        let file = match platform::nameless(folder(target)) {
             Some(file) => {
                 sweep(folder(target));
                 Unpublished::Nameless(file)
             }
             None => Unpublished::Named(temporary(folder(target))?),
         };
-        keep_access(file.as_file(), target);
+        platform::copy_access(file.as_file(), target);
         Ok(file)
     }
 
@@ -46,9 +47,7 @@ impl Unpublished {
     /// Gives the file its name, in one step.
     pub(super) fn publish(self, target: &Path, overwrite: bool) -> io::Result<()> {
         match self {
-            Unpublished::Named(file) if overwrite => {
-                file.persist(target).map_err(|e| e.error)?;
-            }
+            Unpublished::Named(file) if overwrite => platform::replace_file(file, target)?,
             Unpublished::Named(file) => {
                 file.persist_noclobber(target).map_err(|e| e.error)?;
             }
@@ -71,33 +70,15 @@ pub fn folder(target: &Path) -> &Path {
 /// # Errors
 /// Returns an `Io` error.
 pub fn sync_folder(target: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    File::open(folder(target))?.sync_all()?;
-    #[cfg(not(unix))]
-    let _ = target;
-    Ok(())
-}
-
-/// Creates an unnamed file, if the system supports that.
-#[cfg(target_os = "linux")]
-fn nameless(folder: &Path) -> Option<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let flags = rustix::fs::OFlags::TMPFILE.bits() as i32;
-    File::options().read(true).write(true).custom_flags(flags).mode(0o666).open(folder).ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn nameless(_: &Path) -> Option<File> {
-    None
+    platform::sync_folder(folder(target))
 }
 
 /// Creates a file with a temporary name, and locks it.
 fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     sweep(folder);
     loop {
-        let file = named().tempfile_in(folder).map_err(system)?;
         // Between creation and lock, another process may have removed it as stale.
-        if hold(&file) {
+        if let Some(file) = platform::temporary_file(&mut named(), folder).map_err(system)? {
             return Ok(file);
         }
     }
@@ -106,11 +87,6 @@ fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
 fn named() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(PREFIX).suffix(SUFFIX).rand_bytes(RANDOM);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
     builder
 }
 
@@ -123,128 +99,47 @@ pub(super) fn system(e: io::Error) -> io::Error {
     code.map_or(e, io::Error::from_raw_os_error)
 }
 
-/// Locks a temporary file. Returns `true` if it still exists.
-#[cfg(unix)]
-fn hold(file: &tempfile::NamedTempFile) -> bool {
-    use std::fs::TryLockError;
-    use std::os::unix::fs::MetadataExt;
-    match file.as_file().try_lock() {
-        Ok(()) => {
-            let own = file.as_file().metadata().map(|meta| meta.ino());
-            let there = file.path().symlink_metadata().map(|meta| meta.ino());
-            own.ok() == there.ok()
-        }
-        Err(TryLockError::WouldBlock) => false,
-        // Without locks nothing is removed.
-        Err(TryLockError::Error(_)) => true,
-    }
-}
-
-#[cfg(not(unix))]
-fn hold(_: &tempfile::NamedTempFile) -> bool {
-    true
-}
-
 /// Removes the temporary files and folders in `folder` that no process is writing. Errors are ignored, because they do
 /// not prevent writing.
-#[cfg(unix)]
 pub fn sweep(folder: &Path) {
     let Ok(entries) = folder.read_dir() else { return };
     for entry in entries.flatten() {
         if !entry.file_name().to_str().is_some_and(is_temporary) {
             continue;
         }
-        let (path, kind) = (entry.path(), entry.file_type());
-        let is = |what: fn(&std::fs::FileType) -> bool| kind.as_ref().is_ok_and(what);
+        let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
         // The lock is held until the file is removed, so that no other process can claim it.
-        if is(std::fs::FileType::is_file) {
-            let file = File::options().read(true).write(true).open(&path);
-            if let Some(_lock) = file.ok().filter(|file| file.try_lock().is_ok()) {
-                let _ = std::fs::remove_file(&path);
-            }
-        } else if is(std::fs::FileType::is_dir) {
-            let folder = File::open(&path);
-            if let Some(_lock) = folder.ok().filter(|folder| folder.try_lock().is_ok()) {
-                let _ = std::fs::remove_dir_all(&path);
-            }
+        if let Some(_lock) = platform::hold_stale(&path, kind) {
+            let _ = match kind.is_dir() {
+                true => std::fs::remove_dir_all(&path),
+                false => std::fs::remove_file(&path),
+            };
         }
     }
 }
 
-/// Does nothing, because there are no locks that show which files are in use.
-#[cfg(not(unix))]
-pub fn sweep(_: &Path) {}
-
 /// Returns `true` if [`named`] creates names of this form.
-#[cfg(unix)]
 fn is_temporary(name: &str) -> bool {
     let random = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
     random.is_some_and(|r| r.len() == RANDOM && r.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
-/// Copies the owner, group and mode of the file that will be replaced, as far as the system allows. Errors are ignored,
-/// because they do not prevent writing, but another group never gets the old group's permissions.
-#[cfg(unix)]
-fn keep_access(file: &File, target: &Path) {
-    use rustix::fs::{Gid, Uid, fchown};
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
-    let (Ok(old), Ok(new)) = (target.metadata(), file.metadata()) else { return };
-    let set = |mode| file.set_permissions(std::fs::Permissions::from_mode(mode));
-    // Start with the permissions that are safe for any group.
-    let _ = set(without_group(old.mode()));
-    let group =
-        old.gid() == new.gid() || fchown(file, None, Some(Gid::from_raw(old.gid()))).is_ok();
-    // Only a privileged process may do this. It comes before the mode, which a change of owner may reset.
-    let owner =
-        old.uid() == new.uid() || fchown(file, Some(Uid::from_raw(old.uid())), None).is_ok();
-    let _ = match (group, owner) {
-        (true, true) => set(old.mode()),
-        (true, false) => set(old.mode() & 0o777),
-        (false, _) => set(without_group(old.mode())),
-    };
-}
-
-#[cfg(not(unix))]
-fn keep_access(file: &File, target: &Path) {
-    if let Ok(old) = target.metadata() {
-        let _ = file.set_permissions(old.permissions());
-    }
-}
-
-/// Returns a mode for a file whose group has changed: no permissions for the group, and for others, who now include the
-/// old group, none that the old group did not have.
-#[cfg(unix)]
-fn without_group(mode: u32) -> u32 {
-    let (owner, group, other) = (mode & 0o700, mode >> 3 & 0o7, mode & 0o7);
-    owner | (other & group)
-}
-
 /// Gives an unnamed file its name.
-#[cfg(target_os = "linux")]
 fn link(file: &File, target: &Path, overwrite: bool) -> io::Result<()> {
-    use rustix::fs::{AtFlags, CWD, linkat};
-    use std::os::fd::AsRawFd;
-    let source = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let link_to = |name: &Path| linkat(CWD, &source, CWD, name, AtFlags::SYMLINK_FOLLOW);
     if !overwrite || !target.exists() {
-        match link_to(target) {
-            Err(rustix::io::Errno::EXIST) if overwrite => {}
-            done => return Ok(done?),
+        match platform::link(file, target) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && overwrite => {}
+            done => return done,
         }
     }
     // A link cannot replace a file, but a rename can: link to a temporary name first, already locked.
     let _ = file.try_lock();
-    let temporary = named().make_in(folder(target), |name| Ok(link_to(name)?))?;
+    let temporary = named().make_in(folder(target), |name| platform::link(file, name))?;
     temporary.persist(target).map_err(|e| e.error)?;
     Ok(())
 }
 
-#[cfg(not(target_os = "linux"))]
-fn link(_: &File, _: &Path, _: bool) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -257,18 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_group_never_gains_permissions() {
-        for (old, new) in
-            [(0o640, 0o600), (0o664, 0o604), (0o604, 0o600), (0o4755, 0o705), (0o647, 0o604)]
-        {
-            assert_eq!(without_group(old), new, "{old:o}");
-        }
-    }
-
-    #[test]
     fn errors_do_not_name_temporary_files() {
         let e = temporary(Path::new("/there/is no such")).unwrap_err();
-        assert_eq!((e.raw_os_error(), e.to_string().contains(PREFIX)), (Some(2), false), "{e}");
+        assert_eq!((e.kind(), e.to_string().contains(PREFIX)), (io::ErrorKind::NotFound, false));
     }
 
     #[test]
@@ -311,15 +197,17 @@ mod tests {
             path
         };
         let (stale, filled) = (folder(".holdall-abcdef.part"), folder(".holdall-ABCDEF.part"));
-        let lock = File::open(&filled).unwrap();
-        lock.try_lock().unwrap();
-        std::os::unix::fs::symlink(&filled, dir.path().join(".holdall-zzzzzz.part")).unwrap();
+        let lock = platform::hold_folder(&filled);
+        let link = dir.path().join(".holdall-zzzzzz.part");
+        let has_links = platform::make_link(&filled, &link).is_ok();
         sweep(dir.path());
         assert!(!stale.exists() && filled.join("model/deep/x").exists());
         drop(lock);
         sweep(dir.path());
         assert!(!filled.exists());
-        std::fs::remove_file(dir.path().join(".holdall-zzzzzz.part")).unwrap();
+        if has_links {
+            std::fs::remove_file(link).unwrap();
+        }
         drop(first);
         let expected = [
             ".holdall-notes.part.txt",

@@ -4,6 +4,7 @@ use super::{ByteSource, LocalFile, ReadHints, check_range};
 use crate::buffer::Buffer;
 use crate::error::{CHANGED, NOT_REGULAR, io};
 use crate::lock::Stamp;
+use crate::platform::{self, CachedRead};
 use bytes::Bytes;
 use holdall_core::model::nearest;
 use holdall_core::{Error, Remedy, Result};
@@ -21,7 +22,6 @@ pub struct FileSource {
     stamp: Stamp,
     path: PathBuf,
     /// A second handle to the file for direct reads. `None` if the system does not support them.
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     direct: OnceLock<Option<File>>,
 }
 
@@ -73,7 +73,7 @@ impl FileSource {
     /// Returns `true` if the file is on a network file system or a user-space file system (FUSE), where mapping is many
     /// times slower than reading.
     pub fn is_remote(&self) -> bool {
-        is_remote(&self.file)
+        platform::is_remote(&self.file, &self.path)
     }
 
     #[cold]
@@ -86,33 +86,21 @@ impl FileSource {
             .at(offset..offset.saturating_add(len as u64))
     }
 
-    #[cfg(target_os = "linux")]
     fn direct(&self) -> Option<&File> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let open = || {
-            let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
-            File::options().read(true).custom_flags(flags).open(&self.path).ok()
-        };
-        self.direct.get_or_init(open).as_ref()
+        self.direct.get_or_init(|| platform::open_direct(&self.path)).as_ref()
     }
 
-    #[cfg(target_os = "linux")]
     pub(super) fn fetch_ahead(&self, range: Range<u64>) {
-        use rustix::fs::{Advice, fadvise};
-        if let Some(len) = std::num::NonZero::new(range.end.saturating_sub(range.start)) {
-            // Only a hint.
-            let _ = fadvise(&self.file, range.start, Some(len), Advice::WillNeed);
-        }
+        platform::fetch_ahead(&self.file, range);
     }
 
-    #[cfg(target_os = "linux")]
     pub(super) fn read_direct(&self, offset: u64, out: &mut [u8]) -> Option<Result<()>> {
-        use std::os::unix::fs::FileExt;
         let file = self.direct()?;
+        let page = platform::page_size();
         let wanted = self.len.saturating_sub(offset).min(out.len() as u64) as usize;
         let mut done = 0;
-        while done < wanted && done.is_multiple_of(4096) {
-            match file.read_at(&mut out[done..], offset + done as u64) {
+        while done < wanted && done.is_multiple_of(page) {
+            match platform::read_at(file, &mut out[done..], offset + done as u64) {
                 Ok(0) => return Some(Err(self.ended_early(offset, wanted))),
                 Ok(n) => done += n,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
@@ -126,51 +114,26 @@ impl FileSource {
         Some(Ok(()))
     }
 
-    #[cfg(target_os = "linux")]
+    /// Returns `true` if most of the range is known not to be in the system's page cache.
     pub(super) fn is_mostly_uncached(&self, range: Range<u64>) -> bool {
-        use rustix::io::{Errno, ReadWriteFlags, preadv2};
         let span = range.end.min(self.len).saturating_sub(range.start);
         let probes = (span >> 20).clamp(1, 16);
-        let missing = |i: &u64| {
-            let mut byte = [0u8; 1];
-            let into = &mut [std::io::IoSliceMut::new(&mut byte)];
+        let is_missing = |i: &u64| {
             let at = range.start + span / probes * i;
-            preadv2(&self.file, into, at, ReadWriteFlags::NOWAIT) == Err(Errno::AGAIN)
+            matches!(platform::read_cached(&self.file, &mut [0], at), CachedRead::Waits)
         };
-        (0..probes).filter(missing).count() as u64 > probes / 2
+        (0..probes).filter(is_missing).count() as u64 > probes / 2
     }
 
     /// Reads a range if that does not have to wait for the disk; otherwise returns `None`.
-    #[cfg(target_os = "linux")]
     pub(super) fn read_without_waiting(&self, range: Range<u64>) -> Option<Result<Bytes>> {
-        use rustix::io::{Errno, ReadWriteFlags, preadv2};
         let len = range.end.min(self.len).saturating_sub(range.start) as usize;
         let mut bytes = vec![0; len];
-        let into = &mut [std::io::IoSliceMut::new(&mut bytes)];
-        match preadv2(&self.file, into, range.start, ReadWriteFlags::NOWAIT) {
-            Ok(read) if read == len => Some(Ok(bytes.into())),
-            Ok(_) | Err(Errno::AGAIN) => None,
-            // The file system does not support `RWF_NOWAIT`.
-            Err(_) => Some(self.read_range(range)),
+        match platform::read_cached(&self.file, &mut bytes, range.start) {
+            CachedRead::Read(read) if read == len => Some(Ok(bytes.into())),
+            CachedRead::Read(_) | CachedRead::Waits => None,
+            CachedRead::Unsupported => Some(self.read_range(range)),
         }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(super) fn read_without_waiting(&self, range: Range<u64>) -> Option<Result<Bytes>> {
-        Some(self.read_range(range))
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(super) fn fetch_ahead(&self, _: Range<u64>) {}
-
-    #[cfg(not(target_os = "linux"))]
-    pub(super) fn read_direct(&self, _: u64, _: &mut [u8]) -> Option<Result<()>> {
-        None
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(super) fn is_mostly_uncached(&self, _: Range<u64>) -> bool {
-        false
     }
 }
 
@@ -189,27 +152,12 @@ impl ByteSource for FileSource {
         ranges.iter().map(one).collect()
     }
 
-    #[cfg(unix)]
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        use std::os::unix::fs::FileExt;
-        self.file.read_exact_at(out, offset).map_err(|e| match e.kind() {
-            std::io::ErrorKind::UnexpectedEof => self.ended_early(offset, out.len()),
+        let len = out.len();
+        platform::read_exact_at(&self.file, out, offset).map_err(|e| match e.kind() {
+            std::io::ErrorKind::UnexpectedEof => self.ended_early(offset, len),
             _ => io(e, "reading"),
         })
-    }
-
-    #[cfg(windows)]
-    fn read_into(&self, mut offset: u64, mut out: &mut [u8]) -> Result<()> {
-        use std::os::windows::fs::FileExt;
-        while !out.is_empty() {
-            let n = self.file.seek_read(out, offset).map_err(|e| io(e, "reading"))?;
-            if n == 0 {
-                return Err(self.ended_early(offset, out.len()));
-            }
-            offset += n as u64;
-            out = &mut out[n..];
-        }
-        Ok(())
     }
 
     fn read_hints(&self) -> ReadHints {
@@ -219,31 +167,6 @@ impl ByteSource for FileSource {
     fn local(&self) -> Option<LocalFile<'_>> {
         Some(LocalFile::new(self, None, self.len))
     }
-}
-
-#[cfg(target_os = "linux")]
-fn is_remote(file: &File) -> bool {
-    // The numbers of statfs(2): NFS, SMB, SMB2, CIFS, FUSE, Ceph, Lustre, GPFS, 9P, AFS, BeeGFS.
-    const REMOTE: [u32; 11] = [
-        0x6969,
-        0x517b,
-        0xfe53_4d42,
-        0xff53_4d42,
-        0x6573_5546,
-        0x00c3_6400,
-        0x0bd0_0bd0,
-        0x4750_4653,
-        0x0102_1997,
-        0x5346_414f,
-        0x1983_0326,
-    ];
-    // The field's width and sign differ between targets; its low 32 bits are the number.
-    rustix::fs::fstatfs(file).is_ok_and(|s| REMOTE.contains(&(s.f_type as u32)))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_remote(_: &File) -> bool {
-    false
 }
 
 /// The number of names in a folder that are searched for a similar one.

@@ -57,13 +57,9 @@ impl MapSource {
 
     /// Maps the pages of a range of the file in one step.
     pub(super) fn populate(&self, range: Range<u64>) {
-        #[cfg(target_os = "linux")]
         if let Some(map) = &self.map {
-            // Without support for it, the pages are mapped as they are touched.
-            let (at, len) = (range.start as usize, (range.end - range.start) as usize);
-            let _ = map.0.advise_range(memmap2::Advice::PopulateRead, at, len);
+            crate::platform::populate(&map.0, range.start as usize..range.end as usize);
         }
-        let _ = range;
     }
 }
 

@@ -132,7 +132,8 @@ impl Upload {
 
     fn bytes(&self, from: u64, end: u64) -> Result<Vec<u8>> {
         let mut out = vec![0; (end - from) as usize];
-        read_at(&self.file, &mut out, from).map_err(|e| io(e, "reading the file to upload"))?;
+        crate::platform::read_exact_at(&self.file, &mut out, from)
+            .map_err(|e| io(e, "reading the file to upload"))?;
         Ok(out)
     }
 
@@ -265,20 +266,4 @@ impl Upload {
 /// Returns the error for a store that cannot be written to.
 pub(super) fn read_only() -> Error {
     READ_ONLY.broken("the hub does not support uploads, only commits")
-}
-
-#[cfg(unix)]
-fn read_at(file: &File, out: &mut [u8], from: u64) -> std::io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, out, from)
-}
-
-#[cfg(windows)]
-fn read_at(file: &File, mut out: &mut [u8], mut from: u64) -> std::io::Result<()> {
-    while !out.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, out, from)? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            n => (out, from) = (&mut out[n..], from + n as u64),
-        }
-    }
-    Ok(())
 }

@@ -5,17 +5,14 @@ use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
 use super::log::{Last, pass_lines};
 use super::shared::{Shared, Side};
 use super::values;
+use crate::platform::{self, Offer, Wire};
 use crate::rules::{CLOSED, DIED, FAILED, FRAME, HANDSHAKE, ORDER, START, TIMEOUT, io};
 use crate::runner::{NamedValues, OutputSink};
 use crate::runner_settings::{Cancelled, RunnerSettings, Span};
 use holdall::{Error, Result, Rule};
 use holdall_io::temporary::Temporary;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde_json::{Value as Json, json};
 use std::io::{Read, Write as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::PoisonError;
 use std::thread::JoinHandle;
@@ -25,13 +22,11 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a process may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
-/// A folder in memory, if the system has it.
-const MEMORY: &str = "/dev/shm";
 
 /// A runner's process.
 pub(crate) struct Process {
     child: Child,
-    wire: UnixStream,
+    wire: Wire,
     /// The folder for tensors that are too large for a frame.
     folder: Temporary,
     shared: Shared,
@@ -70,23 +65,18 @@ impl Process {
     /// Starts a program without sending it anything.
     pub(crate) fn spawn(mut command: Command, settings: &RunnerSettings) -> Result<Process> {
         let log = settings.log.as_ref();
-        let folder = tempfile::Builder::new()
-            .prefix("holdall-run-")
-            .tempdir_in(MEMORY)
-            .or_else(|_| tempfile::Builder::new().prefix("holdall-run-").tempdir())
+        let mut folders = tempfile::Builder::new();
+        folders.prefix("holdall-run-");
+        let in_memory = platform::memory_folder().and_then(|at| folders.tempdir_in(at).ok());
+        let folder = in_memory
+            .map_or_else(|| folders.tempdir(), Ok)
             .map(Temporary::new)
             .map_err(|e| io(e, "creating a folder for shared memory"))?;
         let environment =
             environment::process_environment(std::env::vars_os(), &settings.environment)?;
-        let (wire, theirs) = UnixStream::pair().map_err(|e| io(e, "creating a socket pair"))?;
-        let spawned = command
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .env_clear()
-            .envs(environment)
-            .spawn();
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).env_clear().envs(environment);
+        let offer = Offer::new(&mut command).map_err(|e| io(e, "creating a connection"))?;
+        let spawned = command.spawn();
         // Dropping the command closes our copy of the runner's end of the connection.
         let program = command.get_program().to_string_lossy().into_owned();
         drop(command);
@@ -97,6 +87,14 @@ impl Process {
         let keep = Some(last_lines.clone());
         let err = child.stderr.take().and_then(|err| pass_lines(err, true, log.cloned(), keep));
         let shared = Shared::new(folder.path(), Side::In);
+        let wire = match offer.accept(&mut child, Instant::now() + settings.timeout) {
+            Ok(wire) => wire,
+            Err(e) => {
+                platform::kill(&mut child);
+                let _ = child.wait();
+                return Err(START.broken(format!("`{program}` did not connect")).because(e));
+            }
+        };
         Ok(Process {
             child,
             wire,
@@ -138,7 +136,7 @@ impl Process {
         self.ends_within(self.timeout)
     }
 
-    fn ends_within(&self, time: Duration) -> bool {
+    fn ends_within(&mut self, time: Duration) -> bool {
         let until = Instant::now() + time;
         while !self.has_ended() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
@@ -344,25 +342,17 @@ impl Process {
     }
 
     /// Returns `true` if the process has ended. It is not reaped, so that the id of its process group stays valid.
-    fn has_ended(&self) -> bool {
-        let Some(pid) = self.pid().filter(|_| !self.reaped) else { return true };
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
+    fn has_ended(&mut self) -> bool {
+        self.reaped || platform::has_ended(&mut self.child)
     }
 
-    fn pid(&self) -> Option<Pid> {
-        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
-    }
-
-    /// Kills the process group and reaps the process. Returns its exit status if it had ended by itself.
+    /// Kills the process, and those that it has started where the system can, and reaps the process. Returns its exit status if it had ended by itself.
     fn kill(&mut self) -> Option<ExitStatus> {
         if self.reaped {
             return None;
         }
         let had_ended = self.has_ended();
-        if let Some(pid) = self.pid() {
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
+        platform::kill(&mut self.child);
         let status = self.child.wait().ok();
         self.reaped = true;
         status.filter(|_| had_ended)
@@ -404,7 +394,7 @@ pub(crate) fn failed(frame: &Frame, rule_of: fn(&str) -> Option<&'static Rule>) 
 }
 
 fn describe_exit(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
+    match (status.code(), platform::signal(status)) {
         (Some(code), _) => format!("the runner ended with status {code}"),
         (None, Some(signal)) => format!("the runner was ended by signal {signal}"),
         (None, None) => "the runner ended".to_owned(),

@@ -2,11 +2,11 @@
 //! passes. Other variables of the caller are not passed on, because they may contain secrets. Section 2 of
 //! `docs/spec/runner.md`.
 
+use crate::platform::{self, is_same_variable};
 use crate::rules::ENVIRONMENT;
 use holdall::Result;
 use holdall::error::Escape as _;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
 
 /// A variable for a runner's process, with its value, or `None` for the value in the caller's environment.
 pub(crate) type Variable = (OsString, Option<OsString>);
@@ -69,13 +69,15 @@ pub(crate) fn process_environment(
         let value = match value {
             Some(value) => value.clone(),
             None => {
-                let found =
-                    caller.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
+                let found = caller
+                    .iter()
+                    .find(|(other, _)| is_same_variable(other, name))
+                    .map(|(_, value)| value.clone());
                 let unset = || format!("the variable `{}` is not set", shown.escaped());
                 found.ok_or_else(|| ENVIRONMENT.broken(unset()))?
             }
         };
-        out.retain(|(other, _)| other != name);
+        out.retain(|(other, _)| !is_same_variable(other, name));
         out.push((name.clone(), value));
     }
     Ok(out)
@@ -83,11 +85,11 @@ pub(crate) fn process_environment(
 
 fn check(name: &OsStr, value: Option<&OsStr>) -> Result<()> {
     let shown = name.to_string_lossy();
-    if name.is_empty() || name.as_bytes().iter().any(|b| matches!(b, b'=' | 0)) {
+    if name.is_empty() || name.as_encoded_bytes().iter().any(|b| matches!(b, b'=' | 0)) {
         let e = format!("`{}` is not a valid variable name", shown.escaped());
         return Err(ENVIRONMENT.broken(e));
     }
-    if value.is_some_and(|value| value.as_bytes().contains(&0)) {
+    if value.is_some_and(|value| value.as_encoded_bytes().contains(&0)) {
         let e = format!("the value for the variable `{}` has a zero byte", shown.escaped());
         return Err(ENVIRONMENT.broken(e));
     }
@@ -98,7 +100,8 @@ fn check(name: &OsStr, value: Option<&OsStr>) -> Result<()> {
 fn is_passed_by_default(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let is_secret = || name.split('_').any(|word| SECRET_WORDS.contains(&word));
-    PASSED_NAMES.contains(&name)
+    let is = |other: &&str| is_same_variable(OsStr::new(other), OsStr::new(name));
+    PASSED_NAMES.iter().chain(platform::PASSED_NAMES).any(|other| is(&other))
         || PASSED_PREFIXES.iter().any(|p| name.starts_with(p)) && !is_secret()
 }
 

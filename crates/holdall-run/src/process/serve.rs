@@ -4,6 +4,7 @@ use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
 use super::program::TOML;
 use super::shared::{Shared, Side};
 use super::values;
+use crate::platform::{self, Wire};
 use crate::requirements::version;
 use crate::rules::{FRAME, HANDSHAKE, ORDER, REMOTE_LOAD, START, io};
 use crate::runner::{Load, Loaded, Runner};
@@ -13,44 +14,26 @@ use holdall::{Error, Result};
 use semver::VersionReq;
 use serde_json::{Map, Value as Json, json};
 use std::io::{Read as _, Write as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Serves a runner over the connection that is standard input, until the other side ends it.
+/// Serves a runner over the connection to the process that started this one, until the other side ends it.
 ///
 /// # Errors
-/// Returns `runner/start` if standard input is not a socket, `runner/frame` if invalid frames arrive, `run/io`.
+/// Returns `runner/start` if this process was not started as a runner, `runner/frame` if invalid frames arrive, `run/io`.
 pub fn serve(runner: &dyn Runner) -> Result<()> {
-    let wire = std::io::stdin().as_fd().try_clone_to_owned();
-    let mut served = Served {
-        runner,
-        wire: UnixStream::from(wire.map_err(|e| io(e, "opening the connection"))?),
-        shared: None,
-        model: None,
-        temporary: Vec::new(),
+    let Some(wire) = platform::connect().map_err(|e| io(e, "opening the connection"))? else {
+        let e = START.broken("this process was not started as a runner");
+        return Err(e.with_hint("runners are started by `holdall run`, not by hand"));
     };
-    served.wire.peer_addr().map_err(|e| {
-        let e = START.broken("standard input is not a socket").because(e);
-        e.with_hint("runners are started by `holdall run`, not by hand")
-    })?;
-    std::thread::spawn(end_with_parent);
+    let mut served = Served { runner, wire, shared: None, model: None, temporary: Vec::new() };
+    std::thread::spawn(platform::end_with_parent);
     let ended = served.answer_all();
     // If the other side closed the connection without a message, it cannot remove its temporary folders any more.
     if !matches!(ended, Ok(End::Bye)) {
         served.temporary.iter().for_each(|folder| holdall_io::temporary::remove(folder));
     }
     ended.map(drop)
-}
-
-/// Ends the process when its parent process has ended, which the connection shows only between calls.
-fn end_with_parent() {
-    let parent = std::os::unix::process::parent_id();
-    while std::os::unix::process::parent_id() == parent {
-        std::thread::sleep(Duration::from_secs(1));
-    }
-    std::process::exit(1);
 }
 
 /// How the other side ended the connection.
@@ -61,7 +44,7 @@ enum End {
 
 struct Served<'a> {
     runner: &'a dyn Runner,
-    wire: UnixStream,
+    wire: Wire,
     /// The folder of shared memory, and the minimum size of tensors that are put there.
     shared: Option<(Shared, usize)>,
     model: Option<Box<dyn Loaded>>,

@@ -1,10 +1,10 @@
 //! The folder for tensors that are too large for a frame. Each tensor is a file that one side writes, and that the
 //! other reads once and removes. Section 3 of `docs/spec/runner.md`.
 
+use crate::platform;
 use crate::rules::{SHARED, io};
 use holdall::{Bytes, Result};
 use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The side that writes a file, which determines its name.
@@ -62,20 +62,18 @@ impl Shared {
         let path = self.folder.join(theirs.name(number));
         let broken = |what| SHARED.broken(what).within(format!("shared memory {number}"));
         let unread = |e| broken("it cannot be opened".to_owned()).because(e);
-        let options = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let mut file = std::fs::OpenOptions::new()
-            .read(true)
-            .custom_flags(options.bits() as i32)
-            .open(&path)
-            .map_err(unread)?;
+        let mut options = std::fs::OpenOptions::new();
+        platform::open_only_files(options.read(true));
+        let mut file = options.open(&path).map_err(unread)?;
         let found = file.metadata().map_err(unread)?;
-        if !found.is_file() || found.size() != len {
-            return Err(broken(format!("{} bytes, expected {len}", found.size())));
+        if !found.is_file() || found.len() != len {
+            return Err(broken(format!("{} bytes, expected {len}", found.len())));
         }
         let Ok(room) = usize::try_from(len) else { return Err(broken("too long".to_owned())) };
         let mut out = Vec::with_capacity(room);
         let read = std::io::Read::by_ref(&mut file).take(len).read_to_end(&mut out);
         let read = read.map_err(|e| io(e, "reading a tensor from shared memory"))?;
+        drop(file);
         let _ = std::fs::remove_file(path);
         if read != room {
             return Err(broken(format!("it ends after {read} bytes, expected {len}")));

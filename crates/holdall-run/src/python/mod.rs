@@ -10,6 +10,7 @@
 //! It installs nothing: the packages that a model imports must be installed. It is no sandbox: the code may do
 //! everything that the user may.
 
+use crate::platform;
 use crate::process::child::{Process, failed};
 use crate::process::frame::Kind;
 use crate::process::program::{self, Remote};
@@ -27,9 +28,6 @@ use std::process::Command;
 const BOOTSTRAP: &str = concat!(include_str!("../process/wire.py"), include_str!("bootstrap.py"));
 /// The environment variable with the Python interpreter.
 pub const VARIABLE: &str = "HOLDALL_PYTHON";
-/// The default interpreter.
-const PROGRAM: &str = "python3";
-
 /// The options with their defaults. The specification requires that models run without options.
 const DEFAULTS: [(&str, &str); 2] = [("entrypoint_package", "main"), ("entrypoint_fn", "load")];
 
@@ -74,7 +72,8 @@ impl Runner for Python {
             }
         }
         let named = settings.python.clone().or_else(|| std::env::var_os(VARIABLE));
-        let program = named.filter(|p| !p.is_empty()).unwrap_or_else(|| OsString::from(PROGRAM));
+        let program =
+            named.filter(|p| !p.is_empty()).unwrap_or_else(|| OsString::from(platform::PYTHON));
         let mut command = Command::new(&program);
         // No byte code in `model`, unbuffered output, UTF-8.
         command.args(["-B", "-u", "-X", "utf8", "-c", BOOTSTRAP]);

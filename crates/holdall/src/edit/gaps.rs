@@ -1,11 +1,8 @@
 //! Bytes of a file that belong to no tensor: counts them, and overwrites them with zeros.
 
 use holdall_core::{Extent, Index};
-#[cfg(target_os = "linux")]
-use rustix::fs::{FallocateFlags, fallocate};
+use holdall_io::platform;
 use std::ops::Range;
-#[cfg(target_os = "linux")]
-use std::os::unix::fs::FileExt as _;
 
 /// If the data has at least this many bytes, a page boundary lies between data and manifest.
 const PAGED_FROM: u64 = 1 << 20;
@@ -74,7 +71,6 @@ pub(super) fn unused(index: &Index) -> u64 {
 ///
 /// # Errors
 /// Returns an `Io` error.
-#[cfg(target_os = "linux")]
 pub(super) fn erase(target: &std::fs::File, index: &Index) -> std::io::Result<()> {
     /// Alignment of every component: a shorter gap that ends where a component starts is only padding.
     const ALIGNMENT: u64 = 64;
@@ -89,8 +85,7 @@ pub(super) fn erase(target: &std::fs::File, index: &Index) -> std::io::Result<()
             continue;
         }
         zero(target, gap.start..first)?;
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        if fallocate(target, flags, first, last - first).is_err() {
+        if platform::punch_hole(target, first..last).is_err() {
             zero(target, first..last)?;
         }
         zero(target, last..gap.end)?;
@@ -99,17 +94,16 @@ pub(super) fn erase(target: &std::fs::File, index: &Index) -> std::io::Result<()
 }
 
 /// Overwrites nonzero bytes with zeros.
-#[cfg(target_os = "linux")]
 fn zero(target: &std::fs::File, range: Range<u64>) -> std::io::Result<()> {
     const PIECE: u64 = 1 << 20;
     let mut bytes = vec![0; (range.end - range.start).min(PIECE) as usize];
     let mut at = range.start;
     while at < range.end {
         let piece = &mut bytes[..(range.end - at).min(PIECE) as usize];
-        target.read_exact_at(piece, at)?;
+        platform::read_exact_at(target, piece, at)?;
         if piece.iter().any(|byte| *byte != 0) {
             piece.fill(0);
-            target.write_all_at(piece, at)?;
+            platform::write_all_at(target, piece, at)?;
         }
         at += piece.len() as u64;
     }

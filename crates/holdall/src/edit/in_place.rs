@@ -7,12 +7,11 @@ use holdall_core::{ByteOrder, Component, Encode, Error, Index, Result, Stored};
 use holdall_io::error::io;
 use holdall_io::items::{self, CopyMode, Item, Sharing};
 use holdall_io::ledger;
+use holdall_io::platform;
 use holdall_io::sink::{Durability, Sink, folder, sweep};
 use holdall_io::source::{ByteSource, FileSource, SliceSource};
 use holdall_io::{File, Tensor};
 use holdall_io::{WriteOptions, Writer};
-use rustix::fs::{FallocateFlags, fallocate};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -68,7 +67,7 @@ impl Hole {
         if start > data.end || !sayable {
             return Ok(None);
         }
-        if fallocate(target, FallocateFlags::INSERT_RANGE, start, PAGE).is_err() {
+        if platform::insert_range(target, start, PAGE).is_err() {
             return Ok(None);
         }
         // Removes temporary files of other processes from the folder, as when a file is rewritten.
@@ -134,7 +133,7 @@ impl Hole {
         let new_end = data_end + tail_len.next_multiple_of(PAGE);
         self.grow(new_end)?;
         let at = new_end - tail_len;
-        self.file.write_all_at(tail, at).map_err(|e| self.failed(e))?;
+        platform::write_all_at(&self.file, tail, at).map_err(|e| self.failed(e))?;
         let file = self.file.try_clone().map_err(|e| self.failed(e))?;
         // The new file ends here, and the old manifest follows.
         let whole: Arc<dyn ByteSource> =
@@ -164,8 +163,7 @@ impl Hole {
         let needed = (end - self.end).next_multiple_of(PAGE);
         let surplus = (self.end - self.start).min(MAX_SURPLUS);
         let more = needed.max(surplus);
-        fallocate(&self.file, FallocateFlags::INSERT_RANGE, self.end, more)
-            .map_err(|e| self.failed(e.into()))?;
+        platform::insert_range(&self.file, self.end, more).map_err(|e| self.failed(e))?;
         self.end += more;
         Ok(())
     }
@@ -186,7 +184,7 @@ impl Sink for Hole {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let end = self.len + bytes.len() as u64;
         self.grow(end)?;
-        self.file.write_all_at(bytes, self.len).map_err(|e| self.failed(e))?;
+        platform::write_all_at(&self.file, bytes, self.len).map_err(|e| self.failed(e))?;
         self.len = end;
         Ok(())
     }
@@ -201,7 +199,7 @@ impl Drop for Hole {
         if !self.published {
             // The old file is valid with the hole; removing the hole restores it exactly.
             let len = self.end - self.start;
-            let _ = fallocate(&self.file, FallocateFlags::COLLAPSE_RANGE, self.start, len);
+            let _ = platform::collapse_range(&self.file, self.start, len);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! possible, and otherwise writes a new file next to the old one; in both cases a kill or a power cut at any
 //! instant leaves either the old model or the new one.
 //!
-//! In-place edits work for zTensor on file systems that can insert a range into a file (ext4, XFS), if a page
+//! In-place edits work for zTensor on file systems that can insert a range into a file (ext4, XFS; on Linux alone), if a page
 //! boundary lies between the data and the manifest, as in every file of more than 1 MiB that this crate
 //! wrote:
 //!
@@ -23,7 +23,10 @@
 //!
 //! In-place edits also work for formats with the header at the start (GGUF, safetensors, Metatensor), if no
 //! tensor's bytes move and all changed bytes of the header lie in one disk sector of 512 bytes, which is
-//! written in one step.
+//! written in one step. All other edits rewrite the file.
+//!
+//! On Windows a file cannot be replaced while it is open. Its handles are closed right before the new file gets its name; if another
+//! process has it open, the edit fails with `write/in-use`, and the old file is unchanged.
 //!
 //! In a model in several files, only the changed files are written. A single changed file is edited like a
 //! file by itself. If several change, or the index file must change as well, the changed shards are written
@@ -31,11 +34,9 @@
 
 mod catalog;
 mod gaps;
-#[cfg(target_os = "linux")]
 mod in_place;
 mod journal;
 mod many;
-#[cfg(unix)]
 mod overwrite;
 mod part;
 mod several;

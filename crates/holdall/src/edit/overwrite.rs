@@ -7,9 +7,8 @@ use holdall_io::error::io;
 use holdall_io::items::{ComponentSource, Item};
 use holdall_io::sink::Durability;
 use holdall_io::source::{ByteSource, FileSource};
-use holdall_io::{File, WriteOptions, ledger};
+use holdall_io::{File, WriteOptions, ledger, platform};
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -76,7 +75,7 @@ impl Patch {
             return None;
         }
         let mut old = vec![0; header.len()];
-        target.read_exact_at(&mut old, 0).ok()?;
+        platform::read_exact_at(target, &mut old, 0).ok()?;
         let differs = |(at, (a, b)): (usize, (&u8, &u8))| (a != b).then_some(at);
         let both = || old.iter().zip(&header).enumerate();
         let first = both().find_map(differs).unwrap_or_default();
@@ -109,7 +108,7 @@ impl Patch {
         durability: Durability,
     ) -> Result<u64> {
         let failed = |e| io(e, "writing").in_source(name);
-        target.write_all_at(&self.bytes, self.at).map_err(failed)?;
+        platform::write_all_at(target, &self.bytes, self.at).map_err(failed)?;
         if durability == Durability::Disk {
             target.sync_all().map_err(failed)?;
         }

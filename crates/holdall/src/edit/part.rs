@@ -1,8 +1,6 @@
 //! One file of an edited model: its pending changes, and how it is written.
 
-#[cfg(target_os = "linux")]
 use super::in_place::Hole;
-#[cfg(unix)]
 use super::overwrite::Patch;
 use holdall_core::error::list;
 use holdall_core::ledger::Expected;
@@ -14,7 +12,7 @@ use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::ledger;
 use holdall_io::lock::{self, Stamp};
 use holdall_io::sink::{FileSink, Sink};
-use holdall_io::{File, OpenOptions, Tensor, WriteOptions, Writer};
+use holdall_io::{File, Finished, OpenOptions, Tensor, WriteOptions, Writer, platform};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -286,14 +284,12 @@ impl Prepared {
     /// Returns an `Io` error, and errors of reading the bytes of tensors.
     pub(super) fn replace(self) -> Result<(Option<InPlace>, Vec<String>)> {
         let Prepared { path, file, target, entries, write, encoder, expected } = self;
-        #[cfg(target_os = "linux")]
         if let Some(hole) = Hole::open(&file, &path, &target, &entries)? {
             let check = |record: &_| ledger::close(&file, record, &expected);
             let (written, index, left_behind) = hole.commit(entries, encoder, &write, check)?;
             return Ok((Some(InPlace { written, index }), left_behind));
         }
         let items = items_of(entries, &*encoder)?;
-        #[cfg(unix)]
         if let Some(mut patch) = Patch::plan(&file, &target, &items, encoder, &write) {
             let index = patch.read_back(&target, &path)?;
             let left_behind = ledger::close(&file, &patch.record, &expected)?;
@@ -302,8 +298,7 @@ impl Prepared {
             return Ok((Some(InPlace { written, index }), left_behind));
         }
         let sink = FileSink::create(&path, true, write.durability)?;
-        let ((), left_behind) = rewrite(&file, sink, items, &write, &expected)?;
-        drop(target);
+        let left_behind = replace_whole(file, target, sink, items, &write, &expected)?;
         Ok((None, left_behind))
     }
 
@@ -314,8 +309,7 @@ impl Prepared {
     pub(super) fn write_anew(self) -> Result<Vec<String>> {
         let items = items_of(self.entries, &*self.encoder)?;
         let sink = FileSink::create(&self.path, true, self.write.durability)?;
-        let ((), left_behind) = rewrite(&self.file, sink, items, &self.write, &self.expected)?;
-        Ok(left_behind)
+        replace_whole(self.file, self.target, sink, items, &self.write, &self.expected)
     }
 
     /// Writes the edited file to `sink`. Returns the sink's result, and what was left behind.
@@ -324,7 +318,9 @@ impl Prepared {
     /// Returns the same errors as [`Prepared::replace`].
     pub(super) fn write_to<S: Sink>(&mut self, sink: S) -> Result<(S::Done, Vec<String>)> {
         let items = items_of(std::mem::take(&mut self.entries), &*self.encoder)?;
-        rewrite(&self.file, sink, items, &self.write, &self.expected)
+        let written = rewrite(&self.file, sink, items, &self.write, &self.expected)?;
+        let (finished, left_behind) = written;
+        Ok((finished.publish()?, left_behind))
     }
 }
 
@@ -352,13 +348,32 @@ fn items_of(entries: Vec<Entry>, encoder: &dyn Encode) -> Result<Vec<Item>> {
     Ok(items)
 }
 
+/// Writes the edited file and replaces `file` by it, whose lock is `target`. Returns what was left behind.
+fn replace_whole(
+    file: File,
+    target: std::fs::File,
+    sink: FileSink,
+    items: Vec<Item>,
+    write: &WriteOptions,
+    expected: &Expected,
+) -> Result<Vec<String>> {
+    let (finished, left_behind) = rewrite(&file, sink, items, write, expected)?;
+    // The lock is held until the file is replaced, where that is possible.
+    let lock = Some(target).filter(|_| platform::REPLACES_OPEN_FILES);
+    drop(file);
+    finished.publish()?;
+    drop(lock);
+    Ok(left_behind)
+}
+
+/// Writes the edited file. Returns it, not yet published, and what was left behind.
 fn rewrite<S: Sink>(
     file: &File,
     sink: S,
     items: Vec<Item>,
     write: &WriteOptions,
     expected: &Expected,
-) -> Result<(S::Done, Vec<String>)> {
+) -> Result<(Finished<S>, Vec<String>)> {
     let encoder = write.encoder(writable(file)?)?;
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
     let total = specs.iter().flat_map(|s| &s.components).filter(|c| c.shares.is_none());
@@ -369,7 +384,7 @@ fn rewrite<S: Sink>(
     items::write(&mut writer, items, &write.work)?;
     let finished = writer.close()?;
     let left_behind = ledger::close(file, finished.record(), expected)?;
-    Ok((finished.publish()?, left_behind))
+    Ok((finished, left_behind))
 }
 
 fn bytes<'s>(specs: impl Iterator<Item = &'s TensorSpec>) -> i128 {

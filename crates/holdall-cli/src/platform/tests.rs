@@ -1,0 +1,29 @@
+//! One suite for every system.
+
+use super::*;
+use std::ffi::OsStr;
+use std::sync::atomic::Ordering;
+
+#[test]
+fn variables_are_split_at_the_first_sign() {
+    for (text, name, value) in [
+        ("A=b", "A", "b"),
+        ("A=b=c", "A", "b=c"),
+        ("A=", "A", ""),
+        ("=x", "", "x"),
+        ("É=ü", "É", "ü"),
+    ] {
+        assert_eq!(split_variable(OsStr::new(text)), (name.into(), value.into()), "{text}");
+    }
+}
+
+#[test]
+fn nobody_has_asked_the_tests_to_end() {
+    assert!(!end_requested().load(Ordering::Relaxed));
+    outlive_file_limits();
+}
+
+#[test]
+fn a_browser_is_named() {
+    assert!(!BROWSER.is_empty());
+}
