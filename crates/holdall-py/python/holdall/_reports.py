@@ -23,6 +23,7 @@ __all__ = [
     "Dequantized",
     "Diff",
     "TensorDiff",
+    "LayerDiff",
     "ValueDiff",
 ]
 
@@ -352,6 +353,16 @@ class ValueDiff:
     differing: int
     max_abs: float
     max_rel: float
+    #: The share of elements that are not identical, from 0 to 1.
+    share: float
+    #: Elements that are not identical and of which one is NaN or infinite; ``rms``, ``relative`` and ``cosine`` leave them out.
+    non_finite: int
+    #: The root of the mean square of the differences. ``None``, like the next two, for elements of an unknown type.
+    rms: float | None
+    #: ``rms`` divided by the root of the mean square of the elements of ``a``; infinite if all of these are 0.
+    relative: float | None
+    #: The cosine of the angle between both tensors as vectors: 1 if they are equal, 0 if one is all zeros.
+    cosine: float | None
     #: Index, value in ``a`` and value in ``b`` of the first element that differs by more than the tolerance.
     first: tuple[list[int], Number, Number] | None
 
@@ -408,10 +419,34 @@ class TensorDiff:
         what += [f"component {role}" for role in self.components]
         if self.values:
             v = self.values
-            what.append(f"{v.unequal} of {v.count} values differ, by {v.max_abs:.5g} at most")
+            relative = "" if v.relative is None else f" ({v.relative:.3g} relative, cosine {v.cosine:.6g})"
+            what.append(f"{v.unequal} of {v.count} values differ, by {v.max_abs:.5g} at most{relative}")
         if self.incomparable:
             what.append(f"not compared: {self.incomparable._message}")
         return f"{self.name}: {', '.join(what)}"
+
+
+@dataclass(frozen=True)
+class LayerDiff:
+    """What changed in a layer of a model, summed over its tensors that are in both files."""
+
+    #: The common start of the names of its tensors, such as ``model.layers.12``; ``None`` for the tensors outside any layer.
+    name: str | None
+    tensors: int
+    #: Tensors of which a value, a shape or a component differs.
+    changed: int
+    #: Tensors whose values could not be compared one by one.
+    uncompared: int
+    #: The number of elements of the other tensors, and of those that are not identical.
+    count: int
+    unequal: int
+    share: float
+    max_abs: float
+    #: As in :class:`ValueDiff`.
+    non_finite: int
+    rms: float | None
+    relative: float | None
+    cosine: float | None
 
 
 @dataclass(frozen=True)
@@ -429,6 +464,8 @@ class Diff:
     added: list[str]
     attributes: dict[str, tuple[Any, Any]]
     changed: list[TensorDiff]
+    #: The layers of the model, in the order of ``a``.
+    layers: list[LayerDiff]
 
     @classmethod
     def _of(cls, report: JsonObject) -> Diff:
@@ -442,6 +479,7 @@ class Diff:
             added=[tensor["name"] for tensor in report["added"]],
             attributes=_sides(report["attributes"]),
             changed=[TensorDiff._of(tensor) for tensor in report["changed"]],
+            layers=[made(LayerDiff, layer) for layer in report["layers"]],
         )
 
     def __bool__(self) -> bool:

@@ -4,7 +4,9 @@ use super::{Plain, ToPlain};
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 use crate::archive::{ArchiveContents, ArchiveEntry};
 use crate::convert::{DequantizedWeight, Overflowed};
-use crate::diff::{AttributeDiff, ComponentDiff, DifferingElement, TensorDiff, ValueDiff};
+use crate::diff::{
+    AttributeDiff, ComponentDiff, DifferingElement, LayerDiff, TensorDiff, ValueDiff,
+};
 use crate::fields;
 use crate::quantized::QuantizedWeight;
 use crate::records::{BuildReport, MigrationPlan, PlanStep};
@@ -264,7 +266,7 @@ impl ToPlain for Diff {
             undecided: self.is_undecided(),
             compared,
             unchanged: self.identical,
-            removed, added, changed, attributes,
+            removed, added, changed, attributes, layers,
         )
     }
 }
@@ -296,7 +298,21 @@ impl ToPlain for ComponentDiff {
 
 impl ToPlain for ValueDiff {
     fn to_plain(&self) -> Plain<'_> {
-        fields!(self => count, unequal, differing, max_abs, max_rel, first)
+        fields!(self =>
+            count, unequal, differing,
+            share: self.share(),
+            max_abs, max_rel, non_finite, rms, relative, cosine, first,
+        )
+    }
+}
+
+impl ToPlain for LayerDiff {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            name, tensors, changed, uncompared, count, unequal,
+            share: self.share(),
+            max_abs, non_finite, rms, relative, cosine,
+        )
     }
 }
 
