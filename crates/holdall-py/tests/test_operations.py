@@ -112,6 +112,25 @@ def test_diff_layers(tmp_path):
     assert "h.0" not in html
 
 
+def test_sample_diff(tmp_path):
+    rng = np.random.default_rng(1)
+    model = lambda: {f"h.{n}.w": rng.standard_normal((256, 512)).astype("f4") for n in range(4)}  # noqa: E731
+    base = model()
+    tuned = {name: array + 0.01 * rng.standard_normal(array.shape).astype("f4") for name, array in base.items()}
+    for name, arrays in {"a": base, "tuned": tuned, "other": model()}.items():
+        holdall.save(tmp_path / f"{name}.safetensors", arrays)
+    compare = lambda b, **how: holdall.sample_diff(tmp_path / "a.safetensors", tmp_path / f"{b}.safetensors", **how)  # noqa: E731
+    verdicts = {b: compare(b, share=0.1) for b in ("a", "tuned", "other")}
+    assert [found.verdict for found in verdicts.values()] == ["same", "same_base", "unrelated"]
+    found = verdicts["tuned"]
+    assert found.bytes == (4 * 256 * 512 * 4,) * 2 and 0 < found.bytes_read[0] <= 0.1 * found.bytes[0]
+    low, high = found.interval
+    assert low < 0.99995 < high and low < found.correlation < high and found.confidence == 0.999
+    assert compare("tuned").bytes_read[0] <= 0.01 * found.bytes[0]
+    with pytest.raises(holdall.UsageError):
+        compare("tuned", share=2)
+
+
 def test_diff_tolerance_of_zero(tmp_path):
     a = holdall.save_bytes({"t": np.array([0.0, np.nan], "f4")}, format="zt")
     b = holdall.save_bytes({"t": np.array([0x80000000, 0x7FC00001], "u4").view("f4")}, format="zt")

@@ -5,12 +5,14 @@
 
 mod jobs;
 mod norms;
+mod sample;
 mod schemas;
 
 pub use holdall_core::diff::{
     AttributeDiff, ComponentDiff, Diff, DifferingElement, LayerDiff, TensorDiff, ValueDiff,
     layer_name,
 };
+pub use sample::{SampleDiff, SampleOptions, SampleVerdict, sample};
 pub use schemas::{SchemaDiff, diff_schemas};
 
 use holdall_core::Result;

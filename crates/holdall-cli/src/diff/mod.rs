@@ -3,6 +3,7 @@
 mod json;
 mod layers;
 mod model;
+mod sample;
 mod sort;
 
 use crate::args::SelectionArgs;
@@ -28,6 +29,8 @@ use std::path::PathBuf;
   holdall diff before.zt after.zt -s '*.mlp.*'             only some tensors
   holdall diff f32.zt bf16.zt --values-only --rtol 0.01    compare two precisions
   holdall diff base/ tuned/ --by-layer                     which layers changed most
+  holdall diff base/ https://example.org/model.safetensors --sample
+                                                           related or not, by 1 % of the bytes
   holdall diff Llama-3.2-1B/ llama-q4_k_m.gguf --recipe auto
                                                            a converted model with its source
 
@@ -71,6 +74,12 @@ pub(crate) struct DiffArgs {
     #[arg(long)]
     by_layer: bool,
 
+    /// Read only a part of the weights, at most this share of the bytes, such as 0.5% [default: 1%, and less of large
+    /// models]: are the models the same, of the same base, or unrelated
+    #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = sampled,
+        conflicts_with_all = ["rtol", "atol", "dequantize", "values_only", "by_layer", "sort", "recipe"])]
+    sample: Option<f64>,
+
     /// A is the folder of a model, B a file that was converted from it: compare B with what this recipe makes of A, with
     /// the errors of quantization; a name, a TOML file, or `auto` for the one for the architecture in config.json
     #[arg(long, value_name = "RECIPE", conflicts_with_all = ["rtol", "atol", "dequantize", "values_only", "by_layer"])]
@@ -85,6 +94,11 @@ pub(crate) struct DiffArgs {
     no_tokenizer: bool,
 }
 
+/// Parses the share to sample; 0 if it is not given.
+fn sampled(text: &str) -> Result<f64, String> {
+    if text.is_empty() { Ok(0.0) } else { sample::parse_share(text) }
+}
+
 fn tolerance(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|x: &f64| *x >= 0.0 && x.is_finite());
     number.ok_or_else(|| "expected a number of at least 0, for example 1e-5".to_owned())
@@ -95,6 +109,9 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
     input::check_once([&args.a, &args.b])?;
     if let Some(recipe) = &args.recipe {
         return model::run(session, args, recipe);
+    }
+    if let Some(share) = args.sample {
+        return sample::run(session, args, share);
     }
     #[cfg(feature = "carton")]
     if let (Some(a), Some(b)) =

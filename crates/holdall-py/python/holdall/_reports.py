@@ -22,6 +22,7 @@ __all__ = [
     "Reformed",
     "Dequantized",
     "Diff",
+    "SampleDiff",
     "TensorDiff",
     "LayerDiff",
     "ValueDiff",
@@ -447,6 +448,47 @@ class LayerDiff:
     rms: float | None
     relative: float | None
     cosine: float | None
+
+
+@dataclass(frozen=True)
+class SampleDiff:
+    """What a sample of the weights says about two models: see ``docs/sampling.md``."""
+
+    #: ``"same"``, ``"same_base"``, ``"unrelated"`` or ``"undecided"``.
+    verdict: str
+    #: What the verdict is based on, or why there is none.
+    reason: str
+    #: The probability with which each statement holds, such as 0.999.
+    confidence: float
+    #: The bytes of the tensors of ``a`` and of ``b`` that were read, and all.
+    bytes_read: tuple[int, int]
+    bytes: tuple[int, int]
+    #: The runs of neighbouring elements and the elements that were compared, and of those the ones that are not equal.
+    runs: int
+    elements: int
+    unequal: int
+    #: Tensors of which elements were compared; those that both have; those that one lacks, or has in another shape.
+    sampled: int
+    common: int
+    unmatched: int
+    #: The shares of the weights in matrices that were sampled, in those that correlate, and in those that do not.
+    coverage: float
+    related: float
+    unrelated: float
+    #: The correlation in the median matrix, and the interval in which it is.
+    correlation: float | None
+    interval: tuple[float, float] | None
+    #: The greatest share of runs that can differ if none of the sampled ones does.
+    most_unequal: float
+    #: Whether types differ, and all values are equal when rounded to the other type.
+    rounded: bool
+    #: Whether a side is quantized, and no difference is larger than quantization makes.
+    within_quantization: bool
+
+    @classmethod
+    def _of(cls, report: JsonObject) -> SampleDiff:
+        pairs = {name: _pair(report[name]) for name in ("bytes_read", "bytes", "interval")}
+        return made(cls, report, **pairs)
 
 
 @dataclass(frozen=True)

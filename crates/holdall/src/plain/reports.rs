@@ -5,7 +5,7 @@ use super::{Plain, ToPlain};
 use crate::archive::{ArchiveContents, ArchiveEntry};
 use crate::convert::{DequantizedWeight, Overflowed};
 use crate::diff::{
-    AttributeDiff, ComponentDiff, DifferingElement, LayerDiff, TensorDiff, ValueDiff,
+    AttributeDiff, ComponentDiff, DifferingElement, LayerDiff, SampleDiff, TensorDiff, ValueDiff,
 };
 use crate::fields;
 use crate::quantized::QuantizedWeight;
@@ -312,6 +312,23 @@ impl ToPlain for LayerDiff {
             name, tensors, changed, uncompared, count, unequal,
             share: self.share(),
             max_abs, non_finite, rms, relative, cosine,
+        )
+    }
+}
+
+impl ToPlain for SampleDiff {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            verdict: self.verdict.as_str(),
+            reason, confidence,
+            bytes_read: self.bytes_read,
+            bytes: self.bytes,
+            runs, elements, unequal, sampled, common, unmatched, coverage, related, unrelated,
+            correlation,
+            interval: self.interval,
+            most_unequal,
+            rounded: self.is_rounded,
+            within_quantization: self.is_within_quantization,
         )
     }
 }
