@@ -34,17 +34,19 @@ function matrix(shape, of, loud = 0.008) {
   return { data, dtype: 'bf16', shape }
 }
 
-/** A model as people have them. */
-function model() {
+/** A model as people have them; `tuned` says how much of each layer is new, as a fine-tune would have it. */
+function model(tuned = () => 0) {
   const ones = (n) => ({ data: Float32Array.from({ length: n }, () => 1 + noise() * 0.02), shape: [n] })
   const waves = (row, column) => 0.05 * Math.sin((row + column) / 23) * Math.exp(-(((row - column) / 40) ** 2))
   const tensors = { 'model.embed_tokens.weight': matrix([2048, 512], () => 0), 'model.norm.weight': ones(512) }
   for (let layer = 0; layer < 12; layer++) {
     const name = (rest) => `model.layers.${layer}.${rest}`
     tensors[name('input_layernorm.weight')] = ones(512)
-    tensors[name('mlp.up_proj.weight')] = matrix([512, 512], waves, 0.001)
+    const change = tuned(layer)
+    const changed = (of) => (row, column) => of(row, column) * (1 + change * Math.sin(row * 3 + column))
+    tensors[name('mlp.up_proj.weight')] = matrix([512, 512], changed(waves), 0.001)
     for (const one of ['q', 'k', 'v', 'o']) {
-      tensors[name(`self_attn.${one}_proj.weight`)] = matrix([256, 256], (row, column) => (row >> 5 === column >> 5 ? 0.03 * Math.cos(row / 7) * Math.cos(column / 9) : 0))
+      tensors[name(`self_attn.${one}_proj.weight`)] = matrix([256, 256], (row, column) => (row >> 5 === column >> 5 ? 0.03 * Math.cos(row / 7) * Math.cos(column / 9) * (1 + ('qv'.includes(one) ? 5 * change * Math.sin(row + column) : 0)) : 0))
     }
   }
   const side = (n) => Math.exp(-(((n - 3) / 1.7) ** 2))
@@ -58,7 +60,7 @@ function model() {
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'holdall-'))
-const files = { model: join(folder, 'model.zt'), photos: join(folder, 'photos.mt'), xor: join(folder, 'xor.carton') }
+const files = { model: join(folder, 'model.zt'), photos: join(folder, 'photos.mt'), xor: join(folder, 'xor.carton'), tuned: join(folder, 'tuned.zt') }
 const WIDE = { width: 1160, height: 800 }
 const NARROW = { width: 390, height: 720 }
 const drawn = (tab) => tab.waitForFunction(() => document.querySelector('.bars rect') && document.querySelector('.legend span')?.textContent)
@@ -70,6 +72,11 @@ const PICTURES = [
   ['viewer-narrow', 'light', NARROW, 'model', '', (tab) => tab.waitForSelector('aside .row')],
   ['viewer-narrow-dark', 'dark', NARROW, 'model', 't=model.layers.3.self_attn.q_proj.weight', drawn],
   ['viewer-records', 'light', WIDE, 'photos', 't=records', (tab) => tab.waitForSelector('.pane td img, .pane td.long')],
+  ['viewer-compare', 'light', { width: 1160, height: 900 }, 'model', '', async (tab) => {
+    const [chooser] = await Promise.all([tab.waitForEvent('filechooser'), tab.click('header >> text=Compare…')])
+    await chooser.setFiles(files.tuned)
+    await tab.waitForSelector('.map')
+  }],
   ['viewer-package', 'dark', WIDE, 'xor', '', async (tab) => {
     await tab.click('header >> text=Verify')
     await tab.waitForSelector('.alert.good')
@@ -79,6 +86,8 @@ const PICTURES = [
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
 try {
   writeFileSync(files.model, await model())
+  seed = 1
+  writeFileSync(files.tuned, await model((layer) => (layer < 3 ? 0 : 1e-3 * 2 ** (layer - 3))))
   const photos = join(root, 'examples/photos')
   execFileSync(command, ['build', '--schema', join(photos, 'schema.json'), '--records', join(photos, 'photos.ndjson'), '--files', join(photos, 'files'),
     '--file-member', 'image', '-o', files.photos, '-q'])

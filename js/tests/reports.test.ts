@@ -100,9 +100,15 @@ test('files are compared by what they mean', async () => {
   assert.deepEqual(found.attributes, [{ key: 'license', b: 'MIT' }])
   const [w] = found.changed
   assert.deepEqual(w!.values, {
-    count: 600_000, unequal: 1, differing: 1, maxAbs: 599_999, maxRel: 0,
+    count: 600_000, unequal: 1, differing: 1, maxAbs: 599_999, maxRel: 0, share: 1 / 600_000, nonFinite: 0,
+    rms: w!.values!.rms, relative: w!.values!.relative, cosine: w!.values!.cosine,
     first: { index: [599, 999], a: 599_999, b: 0 },
   })
+  const squares = values.reduce((sum, x) => sum + x * x, 0)
+  const close = (x: number | null, y: number) => assert.ok(Math.abs(x! - y) < 1e-9 * y, `${x} ${y}`)
+  close(w!.values!.rms, 599_999 / Math.sqrt(600_000))
+  close(w!.values!.relative, 599_999 / Math.sqrt(squares))
+  close(w!.values!.cosine, Math.sqrt((squares - 599_999 ** 2) / squares))
   assert.ok(seen.length > 1)
   assert.equal((await diff(a, a)).identical, true)
 })
@@ -123,6 +129,20 @@ test('a tolerance, another type, another shape, and other components', async () 
   assert.equal((await diff(mixed, mixed)).identical, true)
   const stop = AbortSignal.abort(new Error('enough'))
   await assert.rejects(diff(mixed, mixed, { signal: stop }), { message: 'enough' })
+})
+
+test('layers have what changed in them', async () => {
+  const model = (last: number, odd: number) => made({
+    'embed.weight': new Float32Array([1, 2]), 'h.0.a': new Float32Array([3]), 'h.0.b': new Float32Array([4, last]), 'h.1.a': new Float32Array([1]),
+    'h.10.a': new Float32Array([1, odd]), 'h.11.a': new Float32Array(2),
+  })
+  const { layers } = await diff(await model(0, 1), await model(5, NaN))
+  assert.deepEqual(layers.map(({ name, tensors, changed, count, unequal }) => [name, tensors, changed, count, unequal]), [
+    [null, 1, 0, 2, 0], ['h.0', 2, 1, 3, 1], ['h.1', 1, 0, 1, 0], ['h.10', 1, 1, 2, 1], ['h.11', 1, 0, 2, 0],
+  ])
+  assert.deepEqual(layers.map((l) => l.relative), [0, 1, 0, 0, 0])
+  assert.deepEqual([layers[1]!.share, layers[1]!.maxAbs, layers[1]!.cosine], [1 / 3, 5, 25 / (5 * Math.sqrt(50))])
+  assert.deepEqual([layers[3]!.nonFinite, layers[3]!.maxAbs], [1, 0])
 })
 
 test('files of the corpus are identical to themselves, or the reason is given', async () => {

@@ -160,6 +160,47 @@ test('records are a table, a package has its card, and files are verified and co
   await tab.close()
 })
 
+test('two models are shown as a map of what changed, and the tree is coloured', { skip }, async () => {
+  const write = async (name: string, change: (layer: number) => number) => {
+    const path = join(folder, name)
+    const tensors = Object.fromEntries(Array.from({ length: 12 }, (_, layer) => [
+      [`model.layers.${layer}.mlp.w`, Float32Array.from({ length: 64 }, (_, n) => (n + 1) * (1 + change(layer)))],
+      [`model.layers.${layer}.norm`, Float32Array.from({ length: 8 }, () => 1)],
+    ] as const).flat())
+    await writeFile(path, await toBytes({ ...tensors, embed: new Float32Array(4) }, { format: 'safetensors' }))
+    return path
+  }
+  const a = await write('base.safetensors', () => 0)
+  const b = await write('tuned.safetensors', (layer) => [0, 0.5, 0, 1e-3][layer] ?? (layer === 11 ? NaN : 0))
+  const tab = await opened(a)
+  assert.equal(await tab.isVisible('text=Differences'), false)
+  await choose(tab, 'Compare…', b)
+  await tab.waitForSelector('.map')
+  assert.equal(await tab.locator('.map .layer').count(), 12)
+  assert.deepEqual(await tab.locator('.map .layer').allInnerTexts(), Array.from({ length: 12 }, (_, n) => `model.layers.${n}`))
+  const colours = await tab.locator('.map button.swatch').evaluateAll((all) => all.map((one) => getComputedStyle(one).backgroundColor))
+  // Two cells in each row: the norm is the same everywhere, and so is layer 0.
+  assert.equal(colours.length, 24)
+  assert.ok([1, 3, 5, 7].every((n) => colours[n] === colours[0]), String(colours))
+  assert.equal(new Set([colours[0], colours[2], colours[6], colours[22]]).size, 4)
+  const title = (n: number) => tab.locator('.map button.swatch').nth(n).getAttribute('title')
+  assert.match((await title(2))!, /^model\.layers\.1\.mlp\.w: 100 % of the elements changed, by 0\.5 relative$/)
+  assert.match((await title(22))!, /64 of them NaN or infinite/)
+  assert.equal(await title(0), 'model.layers.0.mlp.w: the same')
+  const layers = await tab.locator('section:has(h2:text-is("Layers")) tbody tr td:first-child').allInnerTexts()
+  assert.deepEqual(layers, ['model.layers.11', 'model.layers.1', 'model.layers.3'])
+  // The tree has the same colours, and a cell leads to its tensor and back.
+  await tab.waitForSelector('.row .swatch')
+  await tab.locator('.map button.swatch').nth(2).click()
+  await tab.waitForSelector('.pane h1:has-text("model.layers.1.mlp.w")')
+  await tab.click('header >> text=Differences')
+  await tab.waitForSelector('.map')
+  await choose(tab, 'Open…', a)
+  await tab.waitForFunction(() => document.querySelector('.row') !== null && document.querySelector('.row .swatch') === null)
+  assert.equal(await tab.isVisible('text=Differences'), false)
+  await tab.close()
+})
+
 /** A zip of files as they are; the sum of one is wrong. */
 function zipOf(files: Record<string, Uint8Array>, damaged: string): Uint8Array {
   const [parts, central]: [Buffer[], Buffer[]] = [[], []]

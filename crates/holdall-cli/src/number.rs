@@ -25,9 +25,26 @@ pub(crate) fn short(x: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// Formats a share, such as `12.5%`; `0` if `n` is 0.
+pub(crate) fn share(n: u64, all: u64) -> String {
+    if n == 0 {
+        return "0".to_owned();
+    }
+    let percent = n as f64 / all.max(1) as f64 * 100.0;
+    if n < all && percent > 99.9 {
+        return ">99.9%".to_owned();
+    }
+    if percent < 0.1 { "<0.1%".to_owned() } else { format!("{percent:.1}%") }
+}
+
+/// Formats a number with at most three significant digits: `0.0487`, `1.23e-7`.
+pub(crate) fn brief(x: f64) -> String {
+    short(if x.is_finite() { format!("{x:.2e}").parse().unwrap_or(x) } else { x })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::short;
+    use super::{brief, share, short};
 
     #[test]
     fn five_digits_and_no_more_than_needed() {
@@ -45,5 +62,17 @@ mod tests {
         ] {
             assert_eq!(short(x), text);
         }
+        for (x, text) in [(0.048_706, "0.0487"), (1234.0, "1230"), (f64::INFINITY, "inf")] {
+            assert_eq!(brief(x), text);
+        }
+    }
+
+    #[test]
+    fn shares_are_0_or_100_percent_only_if_exact() {
+        assert_eq!(share(0, 10), "0");
+        assert_eq!(share(1, 1_000_000), "<0.1%");
+        assert_eq!(share(999_999, 1_000_000), ">99.9%");
+        assert_eq!(share(10, 10), "100.0%");
+        assert_eq!(share(1, 8), "12.5%");
     }
 }

@@ -146,3 +146,130 @@ fn tensors_above_a_limit_are_not_differences() {
     let found = run(&["verify", &packed]).ends_with(4).out;
     assert!(found.starts_with("not fully verified: "), "{found}");
 }
+
+/// Writes a model of f32 tensors.
+fn model(path: &std::path::Path, tensors: &[(String, Vec<f32>)]) -> String {
+    let (mut header, mut data) = (Vec::new(), Vec::new());
+    for (name, values) in tensors {
+        let start = data.len();
+        data.extend(values.iter().flat_map(|x| x.to_le_bytes()));
+        let (rows, end) = (values.len() / 64, data.len());
+        header.push(format!(
+            r#""{name}":{{"dtype":"F32","shape":[{rows},64],"data_offsets":[{start},{end}]}}"#
+        ));
+    }
+    let mut header = format!("{{{}}}", header.join(","));
+    header.push_str(&" ".repeat((8 - header.len() % 8) % 8));
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.bytes());
+    bytes.extend(data);
+    std::fs::write(path, bytes).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Returns numbers that look random.
+fn noise(seed: u64, len: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+#[test]
+fn what_changed_most_is_first_and_layers_are_summed() {
+    let dir = tempfile::tempdir().unwrap();
+    let base: Vec<(String, Vec<f32>)> = (0..12)
+        .map(|n| (format!("model.layers.{n}.w"), noise(n + 1, 640)))
+        .chain([("embed.weight".to_owned(), noise(99, 640))])
+        .collect();
+    let mut tuned = base.clone();
+    // The relative changes of layers 9, 10 and 11, and of 4 and 2.
+    for (layer, factor) in [(4, 1.5), (9, 1.001), (10, 1.01), (11, 1.1)] {
+        tuned[layer].1.iter_mut().for_each(|x| *x *= factor);
+    }
+    tuned[2].1[0] = f32::NAN;
+    let a = model(&dir.path().join("a.safetensors"), &base);
+    let b = model(&dir.path().join("b.safetensors"), &tuned);
+    let found = holdall(["diff", &a, &b]).ends_with(1).out;
+    let order = |text: &str, start: &str| -> Vec<String> {
+        let names = text.lines().filter_map(|line| line.strip_prefix("~  "));
+        let names = names.filter_map(|line| line.split_whitespace().next());
+        names.filter_map(|name| name.strip_prefix(start)).map(str::to_owned).collect()
+    };
+    // First the tensors, then the layers: the one with a NaN comes first.
+    let tables = ["2.w", "4.w", "11.w", "10.w", "9.w", "2", "4", "11", "10", "9"];
+    assert_eq!(order(&found, "model.layers."), tables, "{found}");
+    for part in ["100.0%", "0.5 ", "1 NaN or infinite on one side", "7 layers did not change"] {
+        assert!(found.contains(part), "`{part}` is not in\n{found}");
+    }
+    let by = |sort: &str| {
+        let args = ["diff", &a, &b, "--by-layer", "--sort", sort];
+        order(&holdall(args).ends_with(1).out, "model.layers.").join(" ")
+    };
+    assert_eq!(by("relative"), "2 4 11 10 9");
+    assert_eq!(by("name"), "2 4 9 10 11");
+    assert_eq!(by("file"), "2 4 9 10 11");
+    assert_eq!(by("share"), "4 9 10 11 2");
+    let report = holdall(["diff", "--json", &a, &b]).ends_with(1).json();
+    let layers = report["layers"].as_array().unwrap();
+    assert_eq!(layers.len(), 13);
+    assert_eq!(layers[4]["name"], "model.layers.4");
+    assert_eq!((&layers[4]["changed"], &layers[4]["share"]), (&json!(1), &json!(1.0)));
+    assert!((layers[4]["relative"].as_f64().unwrap() - 0.5).abs() < 1e-6, "{}", layers[4]);
+    assert_eq!((&layers[12]["name"], &layers[12]["relative"]), (&json!(null), &json!(0.0)));
+    assert_eq!(layers[2]["non_finite"], 1);
+    let values = &report["changed"][1]["values"];
+    assert!((values["cosine"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{values}");
+    // Another type is named.
+    let c = dir.path().join("c.safetensors");
+    holdall(["convert", &b, c.to_str().unwrap(), "--dtype", "bf16"]).ends_with(0);
+    let found = holdall(["diff", &a, c.to_str().unwrap()]).ends_with(1).out;
+    let line = "13 tensors have another type in the second: the values were compared as numbers";
+    assert!(found.contains(line), "{found}");
+}
+
+#[test]
+fn a_sample_is_enough_for_a_verdict() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, seed: u64, change: f32| {
+        let all: Vec<(String, Vec<f32>)> = (0..4)
+            .map(|n| {
+                let mut values = noise(seed + n, 1 << 16);
+                let other = noise(1000 + n, 1 << 16);
+                values.iter_mut().zip(other).for_each(|(x, y)| *x += change * y);
+                (format!("h.{n}.w"), values)
+            })
+            .collect();
+        model(&dir.path().join(name), &all)
+    };
+    let base = write("base.safetensors", 1, 0.0);
+    let (tuned, other) = (write("tuned.safetensors", 1, 0.05), write("other.safetensors", 50, 0.0));
+    for (b, status, verdict) in [
+        (&base, 0, "the same, as far as sampled:"),
+        (&tuned, 1, "same base, fine-tuned:"),
+        (&other, 1, "unrelated:"),
+    ] {
+        let found = holdall(["diff", &base, b, "--sample=20%"]).ends_with(status).out;
+        let last = found.lines().last().unwrap();
+        assert!(last.starts_with(verdict), "{found}");
+        for part in ["read", "compared", "correlation", "certainty"] {
+            assert!(found.contains(&format!("  {part}")), "{found}");
+        }
+    }
+    let report = holdall(["diff", &base, &tuned, "--sample", "--json"]).ends_with(1).json();
+    assert_eq!((&report["verdict"], &report["confidence"]), (&json!("same_base"), &json!(0.999)));
+    let (read, all) = (&report["bytes_read"], &report["bytes"]);
+    assert_eq!(all, &json!([1 << 20, 1 << 20]));
+    assert!(read[0].as_u64().unwrap() * 100 <= 1 << 20, "{report}");
+    let tiny = accept(DENSE);
+    let found = holdall(["diff", &tiny, &tiny, "--sample"]).ends_with(4).out;
+    assert!(found.contains("not enough to say:"), "{found}");
+    for bad in ["0", "2", "x", "-1%"] {
+        holdall(["diff", &base, &tuned, &format!("--sample={bad}")]).ends_with(2);
+    }
+    holdall(["diff", &base, &tuned, "--sample", "--by-layer"]).ends_with(2);
+}

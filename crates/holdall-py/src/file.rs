@@ -9,6 +9,7 @@ use crate::stream::NativeArriving;
 use crate::work::{far, run, run_apart, run_with};
 use crate::{dtype, errors, noted, options, plain, value, writer};
 use bytes::Bytes;
+use holdall::diff::SampleOptions;
 use holdall::layout::Dense;
 use holdall::plain::{Plain, ToPlain as _};
 use holdall::verify::Strictness;
@@ -707,6 +708,30 @@ impl NativeFile {
             holdall::diff::diff(&a, &b, &options.with_work(work))
         })?;
         plain::to_python(py, &diff)
+    }
+
+    /// Compares this file with another by a sample of the weights.
+    #[pyo3(signature = (other, share, include, exclude, threads, progress))]
+    #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
+    fn sample<'py>(
+        &self,
+        py: Python<'py>,
+        other: &NativeFile,
+        share: Option<f64>,
+        include: Option<Vec<String>>,
+        exclude: Option<Vec<String>>,
+        threads: Option<usize>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (a, b) = (self.get(py)?, other.get(py)?);
+        let mut options = SampleOptions::new().with_select(options::select(py, include, exclude)?);
+        if let Some(share) = share {
+            options = options.with_share(share);
+        }
+        let found = run_with(py, u64::MAX, threads, progress, |work| {
+            holdall::diff::sample(&a, &b, &options.with_work(work))
+        })?;
+        plain::to_python(py, &found)
     }
 
     /// Writes the contents of the file to a path, or to an object with `write`.

@@ -83,9 +83,52 @@ def test_diff(tmp_path, arrays):
     assert changed["ids"].shapes == ([2, 3, 4], [24])
     lines = str(d).splitlines()
     assert lines[0].startswith("different: ") and {"- mask", "+ new", "~ attribute x: '1' → None"} < set(lines)
-    assert f"~ w: 1 of {arrays['w'].size} values differ, by 0.5 at most" in lines
+    assert any(line.startswith(f"~ w: 1 of {arrays['w'].size} values differ, by 0.5 at most (") for line in lines)
     assert "~ ids: [2, 3, 4] → [24]" in lines
     assert {t.name for t in holdall.diff(a, b, atol=1, exclude=["ids", "mask", "new"]).changed} <= {"w"}
+
+
+def test_diff_layers(tmp_path):
+    a, b = tmp_path / "a.zt", tmp_path / "b.zt"
+    arrays = {f"h.{n}.w": np.arange(6, dtype=np.float32) + n for n in range(4)} | {"embed": np.ones(2, np.float32)}
+    other = {name: array.copy() for name, array in arrays.items()}
+    other["h.2.w"][0] = -1
+    other["h.3.w"] = other["h.3.w"].astype(np.float64) * 2
+    holdall.save(a, arrays)
+    holdall.save(b, other)
+    d = holdall.diff(a, b)
+    values = {t.name: t.values for t in d.changed}["h.2.w"]
+    wanted = 3 / np.linalg.norm(arrays["h.2.w"])
+    assert values.share == 1 / 6 and values.non_finite == 0
+    np.testing.assert_allclose((values.relative, values.rms), (wanted, 3 / np.sqrt(6)))
+    x, y = arrays["h.2.w"].astype(float), other["h.2.w"].astype(float)
+    np.testing.assert_allclose(values.cosine, x @ y / np.linalg.norm(x) / np.linalg.norm(y))
+    layers = {layer.name: layer for layer in d.layers}
+    assert set(layers) == {None, "h.0", "h.1", "h.2", "h.3"}
+    assert [layers[f"h.{n}"].changed for n in range(4)] == [0, 0, 1, 1]
+    np.testing.assert_allclose(layers["h.3"].relative, 1)
+    html = d._repr_html_()
+    assert html.index("h.3<") < html.index("h.2<") and "width:100px" in html
+    assert "h.0" not in html
+
+
+def test_sample_diff(tmp_path):
+    rng = np.random.default_rng(1)
+    model = lambda: {f"h.{n}.w": rng.standard_normal((256, 512)).astype("f4") for n in range(4)}  # noqa: E731
+    base = model()
+    tuned = {name: array + 0.01 * rng.standard_normal(array.shape).astype("f4") for name, array in base.items()}
+    for name, arrays in {"a": base, "tuned": tuned, "other": model()}.items():
+        holdall.save(tmp_path / f"{name}.safetensors", arrays)
+    compare = lambda b, **how: holdall.sample_diff(tmp_path / "a.safetensors", tmp_path / f"{b}.safetensors", **how)  # noqa: E731
+    verdicts = {b: compare(b, share=0.1) for b in ("a", "tuned", "other")}
+    assert [found.verdict for found in verdicts.values()] == ["same", "same_base", "unrelated"]
+    found = verdicts["tuned"]
+    assert found.bytes == (4 * 256 * 512 * 4,) * 2 and 0 < found.bytes_read[0] <= 0.1 * found.bytes[0]
+    low, high = found.interval
+    assert low < 0.99995 < high and low < found.correlation < high and found.confidence == 0.999
+    assert compare("tuned").bytes_read[0] <= 0.01 * found.bytes[0]
+    with pytest.raises(holdall.UsageError):
+        compare("tuned", share=2)
 
 
 def test_diff_tolerance_of_zero(tmp_path):

@@ -310,6 +310,9 @@ fn diff() -> holdall::Result<()> {
     for tensor in &diff.changed {
         println!("{}: {:?}", tensor.name, tensor.values.as_ref().map(|v| v.max_abs));
     }
+    for layer in &diff.layers {
+        println!("{:?}: {:?} of its values, in {}", layer.name, layer.relative, layer.share());
+    }
     assert!(!diff.is_identical());
     Ok(())
 }

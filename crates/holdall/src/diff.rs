@@ -4,11 +4,15 @@
 //! a sparse layout in the format.
 
 mod jobs;
+mod norms;
+mod sample;
 mod schemas;
 
 pub use holdall_core::diff::{
-    AttributeDiff, ComponentDiff, Diff, DifferingElement, TensorDiff, ValueDiff,
+    AttributeDiff, ComponentDiff, Diff, DifferingElement, LayerDiff, TensorDiff, ValueDiff,
+    layer_name,
 };
+pub use sample::{SampleDiff, SampleOptions, SampleVerdict, sample};
 pub use schemas::{SchemaDiff, diff_schemas};
 
 use holdall_core::Result;
@@ -58,6 +62,9 @@ with_work!(DiffOptions);
 /// their dense elements. Quantized tensors, and sparse tensors whose entries are at different positions, are
 /// held in memory while they are compared. Digests are not checked: [`crate::verify()`] does that.
 ///
+/// The sums behind [`ValueDiff::relative`] and [`LayerDiff::relative`] need elements of `a` that are the same in `b`, too. If
+/// a layer changed, its tensors in `a` that have such elements are read a second time, unless they are far away.
+///
 /// # Errors
 /// Returns the errors of reading either file; a `NotFound` error if the selection names a tensor that is in neither file.
 pub fn diff(a: &File, b: &File, options: &DiffOptions) -> Result<Diff> {
@@ -72,7 +79,9 @@ pub fn diff(a: &File, b: &File, options: &DiffOptions) -> Result<Diff> {
         Ok(jobs::Pair { a: x, b: y, diff: pair.diff })
     };
     let pairs = pairs.into_iter().map(with_files).collect::<Result<Vec<_>>>()?;
-    out.changed = jobs::compare(&pairs, options)?;
+    let mut found = jobs::compare(&pairs, options)?;
+    out.layers = norms::layers(&pairs, &mut found, options)?;
+    out.changed = found.changed.into_iter().map(|(_, diff)| diff).collect();
     out.identical = out.compared - out.changed.len() as u64;
     Ok(out)
 }

@@ -146,6 +146,11 @@ impl Elements {
         }
     }
 
+    /// Returns `true` if the elements are in a local file, so that they can be read a second time at little cost.
+    pub(crate) fn is_local_file(&self) -> bool {
+        matches!(&self.source, ElementSource::File(f) if !f.is_remote())
+    }
+
     /// Returns the length of the elements in bytes.
     pub(crate) fn len(&self) -> Option<u64> {
         self.count.map(|n| self.element_type.len_of(n))

@@ -534,3 +534,134 @@ fn many_small_tensors() {
     assert_eq!(names, ["t1007", "t2007", "t3007", "t4007", "t7"]);
     assert_eq!((d.compared, d.identical), (5000, 4995));
 }
+
+fn close(found: Option<f64>, expected: f64) {
+    let found = found.unwrap();
+    assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} {expected}");
+}
+
+#[test]
+fn the_size_of_a_change() {
+    let a = zt(&[f32_of("t", &[3.0, 4.0, 0.0, 1.0]), f32_of("same", &[1.0; 8])]);
+    let b = zt(&[f32_of("t", &[3.0, 2.0, 0.0, 1.0]), f32_of("same", &[1.0; 8])]);
+    let d = exact(&a, &b);
+    let v = only(&d).values.clone().unwrap();
+    assert_eq!((v.share(), v.non_finite, v.rms), (0.25, 0, Some(1.0)));
+    close(v.relative, (4.0f64 / 26.0).sqrt());
+    close(v.cosine, (9.0 + 8.0 + 1.0) / (26.0f64 * 14.0).sqrt());
+    // Both tensors are outside any layer.
+    let [layer] = &d.layers[..] else { panic!("{:?}", d.layers) };
+    assert_eq!((&layer.name, layer.tensors, layer.changed, layer.count), (&None, 2, 1, 12));
+    assert_eq!((layer.unequal, layer.max_abs, layer.rms), (1, 2.0, Some((4.0f64 / 12.0).sqrt())));
+    close(layer.relative, (4.0f64 / 34.0).sqrt());
+    close(layer.cosine, 26.0 / (34.0f64 * 22.0).sqrt());
+}
+
+#[test]
+fn nan_and_infinities_are_counted_and_not_summed() {
+    let a = zt(&[f32_of("t", &[f32::NAN, 1.0, f32::INFINITY, 2.0, f32::INFINITY, f32::NAN])]);
+    let b = zt(&[f32_of("t", &[f32::NAN, f32::NAN, f32::INFINITY, 1.0, -1.0, 3.0])]);
+    let v = only(&exact(&a, &b)).values.clone().unwrap();
+    assert_eq!((v.unequal, v.non_finite), (4, 3));
+    // One of the three pairs that are equal or finite differs, by 1.
+    close(v.rms, (1.0f64 / 3.0).sqrt());
+    close(v.relative, 0.5);
+    close(v.cosine, 1.0);
+    let zeros = zt(&[f32_of("t", &[0.0; 3])]);
+    let v = only(&exact(&zeros, &zt(&[f32_of("t", &[0.0, 2.0, 0.0])]))).values.clone().unwrap();
+    assert_eq!((v.relative, v.cosine), (Some(f64::INFINITY), Some(0.0)));
+    let v = only(&exact(&zeros, &zt(&[f32_of("t", &[0.0, -0.0, 0.0])]))).values.clone().unwrap();
+    assert_eq!((v.unequal, v.relative, v.cosine), (1, Some(0.0), Some(1.0)));
+    let huge = |x: f64| {
+        let data = part(Role::Data, DType::F64, x.to_le_bytes());
+        zt(&[dense("t", &[1], data)])
+    };
+    let v = only(&exact(&huge(1e200), &huge(2e200))).values.clone().unwrap();
+    assert_eq!((v.max_abs, v.rms, v.relative, v.cosine), (1e200, None, None, None));
+}
+
+#[test]
+fn every_kind_of_tensor_has_the_size_of_its_change() {
+    // A scalar, and another of another type.
+    let scalar = |dtype, bytes: &[u8]| zt(&[dense("t", &[], part(Role::Data, dtype, bytes))]);
+    let (a, b) = (scalar(DType::I64, &u64s(&[3])), scalar(DType::Bf16, &[0x80, 0x40]));
+    let v = only(&exact(&a, &b)).values.clone().unwrap();
+    assert_eq!((v.count, v.share(), v.rms), (1, 1.0, Some(1.0)));
+    close(v.relative, 1.0 / 3.0);
+    // Unsigned integers beyond the digits of an f64.
+    let u64_of = |n| scalar(DType::U64, &u64s(&[n]));
+    let v = only(&exact(&u64_of(u64::MAX), &u64_of(u64::MAX - 3))).values.clone().unwrap();
+    assert_eq!((v.max_abs, v.rms), (3.0, Some(3.0)));
+    // Complex numbers.
+    let complex = |re: f32, im: f32| {
+        let data = part(Role::Data, DType::F32, f32s(&[re, im])).logical(LogicalType::Complex64);
+        zt(&[dense("t", &[1], data)])
+    };
+    let v = only(&exact(&complex(1.0, 0.0), &complex(0.0, 1.0))).values.clone().unwrap();
+    close(v.relative, 2f64.sqrt());
+    assert_eq!(v.cosine, Some(0.0));
+    // Elements of an unknown type are not numbers.
+    let codes = |bytes: [u8; 2]| {
+        let data = part(Role::Data, DType::U8, bytes).logical(LogicalType::from_name("q7_x"));
+        zt(&[dense("t", &[2], data)])
+    };
+    let d = exact(&codes([1, 2]), &codes([1, 3]));
+    let v = only(&d).values.clone().unwrap();
+    assert_eq!((v.share(), v.rms, v.relative, v.cosine), (0.5, None, None, None));
+    assert_eq!((d.layers[0].unequal, d.layers[0].relative), (1, Some(0.0)));
+    // No elements.
+    let empty = |dtype| zt(&[dense("t", &[0, 4], part(Role::Data, dtype, []))]);
+    let d = exact(&empty(DType::F32), &empty(DType::F16));
+    assert_eq!((only(&d).values.clone(), d.layers[0].count), (None, 0));
+    // Sparse tensors: the stored values, and all if they are at other positions.
+    let sparse =
+        |indices: &[u64], values: &[f32]| zt(&[csr("t", [2, 4], &[0, 2, 2], indices, values)]);
+    let a = sparse(&[0, 3], &[3.0, 4.0]);
+    let v = only(&exact(&a, &sparse(&[0, 3], &[3.0, 5.0]))).values.clone().unwrap();
+    assert_eq!((v.count, v.share()), (2, 0.5));
+    close(v.relative, 0.2);
+    let v = only(&exact(&a, &sparse(&[0, 2], &[3.0, 4.0]))).values.clone().unwrap();
+    assert_eq!((v.count, v.share()), (8, 0.25));
+    close(v.relative, 32f64.sqrt() / 5.0);
+    close(v.cosine, 9.0 / 25.0);
+    // Quantized ones by their values: 0 to 7, those from 4 on times 10.
+    let scales = || part(Role::Scales, DType::F32, f32s(&[1.0, 10.0]));
+    let a = zt(&[quantized([0x10, 0x32, 0x54, 0x76], scales())]);
+    let b = zt(&[quantized([0x10, 0x32, 0x54, 0x77], scales())]);
+    let v = only(&exact(&a, &b)).values.clone().unwrap();
+    assert_eq!(v.share(), 0.125);
+    close(v.relative, (100.0f64 / 1414.0).sqrt());
+}
+
+/// Tensors of a layer that are the same, stored in any way, count for its relative change.
+#[test]
+fn layers_are_summed_with_what_is_the_same_in_them() {
+    let scales = || part(Role::Scales, DType::F32, f32s(&[1.0, 10.0]));
+    let ones: Vec<f32> = vec![1.0; 1_200_000];
+    let mut other = ones.clone();
+    other[700_000] = 3.0;
+    let model = |values: &[f32], last: f32| {
+        zt(&[
+            f32_of("embed", &[1.0, 2.0]),
+            f32_of("model.layers.0.a", &[0.5]),
+            f32_of("model.layers.1.big", values),
+            quantized([0x10, 0x32, 0x54, 0x76], scales()).renamed("model.layers.1.q"),
+            csr("model.layers.1.s", [3, 4], &[0, 2, 2, 3], &[0, 3, 1], &[1.0, 2.0, 3.0]),
+            f32_of("model.layers.10.a", &[last]),
+        ])
+    };
+    let d = exact(&model(&ones, 1.0), &model(&other, -1.0));
+    let names: Vec<_> = d.layers.iter().map(|l| l.name.as_deref()).collect();
+    let layer = |n: u32| format!("model.layers.{n}");
+    let expected = [None, Some(layer(0)), Some(layer(1)), Some(layer(10))];
+    assert_eq!(names, expected.iter().map(|n| n.as_deref()).collect::<Vec<_>>());
+    let [outside, first, second, last] = &d.layers[..] else { panic!() };
+    for same in [outside, first] {
+        assert!(!same.is_change() && same.relative == Some(0.0) && same.cosine == Some(1.0));
+    }
+    assert_eq!((second.tensors, second.changed, second.count), (3, 1, 1_200_000 + 8 + 12));
+    close(second.relative, (4.0f64 / (1_200_000.0 + 1414.0 + 14.0)).sqrt());
+    assert_eq!((last.relative, last.cosine), (Some(2.0), Some(-1.0)));
+    let v = d.changed[0].values.clone().unwrap();
+    close(v.relative, (4.0f64 / 1_200_000.0).sqrt());
+}

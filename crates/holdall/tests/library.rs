@@ -70,6 +70,7 @@ mod round_trips;
 mod rows;
 mod salvage;
 mod salvage_cut;
+mod sample;
 mod scan;
 mod scan_models;
 mod scan_uses;

@@ -43,6 +43,16 @@ export interface ValueDiff {
   differing: number
   maxAbs: number
   maxRel: number
+  /** The share of elements that are not identical, from 0 to 1. */
+  share: number
+  /** The number of elements that are not identical and of which one is NaN or infinite; the next three leave them out. */
+  nonFinite: number
+  /** The root of the mean square of the differences; `null`, like the next two, for elements of an unknown type. */
+  rms: number | null
+  /** `rms` divided by the root of the mean square of the elements of `a`; infinite if all of these are 0. */
+  relative: number | null
+  /** The cosine of the angle between both tensors as vectors: 1 if they are equal, 0 if one is all zeros. */
+  cosine: number | null
   /** The first element that differs by more than the tolerance, and its index in each dimension. */
   first: { index: number[]; a: Element; b: Element } | null
 }
@@ -70,6 +80,26 @@ export interface TensorDiff {
   incomparable: HoldallError | null
 }
 
+/** What changed in a layer of a model, summed over its tensors that are in both files. */
+export interface LayerDiff {
+  /** The common start of the names of its tensors, such as `model.layers.12`; `null` for the tensors outside any layer. */
+  name: string | null
+  tensors: number
+  /** The number of tensors of which a value, a shape or a component differs. */
+  changed: number
+  /** The number of tensors whose values could not be compared one by one. */
+  uncompared: number
+  /** The number of elements of the other tensors, and of those that are not identical. */
+  count: number
+  unequal: number
+  share: number
+  maxAbs: number
+  nonFinite: number
+  rms: number | null
+  relative: number | null
+  cosine: number | null
+}
+
 /** The differences between two files. The way in which values are stored is not a difference. */
 export interface FileDiff {
   /** Whether there is no difference at all: the same tensors, bit for bit, and the same attributes. */
@@ -87,6 +117,8 @@ export interface FileDiff {
   added: TensorFacts[]
   changed: TensorDiff[]
   attributes: AttributeDiff[]
+  /** The layers of the model, in the order of `a`. */
+  layers: LayerDiff[]
 }
 
 /** Modes of comparing a pair: see `js/wasm/src/diff.rs`. */
@@ -106,6 +138,7 @@ export async function diff(a: TensorFile, b: TensorFile, options: DiffOptions = 
   const [count = 0] = own.numbers('diff_begin', [isExact ? NaN : rtol ?? 0, atol ?? 0])
   const comparison = new Comparison(own, a, b, options)
   for (let pair = 0; pair < count; pair++) await comparison.pair(pair)
+  await comparison.sums()
   return comparison.finish()
 }
 
@@ -179,6 +212,16 @@ class Comparison {
     }
     this.#done = before + a.storedLen + b.storedLen
     onProgress?.(Math.min(this.#done, this.#all), this.#all)
+  }
+
+  /** Reads the values of unchanged quantized tensors, for the sums of layers in which others changed. */
+  async sums(): Promise<void> {
+    for (const at of this.#core.numbers('diff_unsummed')) {
+      const [number, other] = this.#core.numbers('diff_pair', [at]) as [number, number]
+      const before = this.#done
+      await this.#elements(at, NONE, this.#a.tensors[number]!, this.#b.tensors[other]!, (core, tensor) => runs(core, tensor, this.#options))
+      this.#done = before
+    }
   }
 
   /** Compares components by role, and returns whether the values must be compared too. */
@@ -259,16 +302,19 @@ class Comparison {
         if ('b' in sides) out.b = valueOf(sides.b!)
         return out
       })
+    const float = (of: any) => (of === null ? null : elementOf(of))
+    const floats = ({ rms, relative, cosine }: any) => ({ rms: float(rms), relative: float(relative), cosine: float(cosine) })
     const values = (of: any): ValueDiff | null => {
       if (of === null) return null
       const { maxAbs, maxRel, first } = of
       return {
-        ...of, maxAbs: elementOf(maxAbs), maxRel: elementOf(maxRel),
+        ...of, ...floats(of), maxAbs: elementOf(maxAbs), maxRel: elementOf(maxRel),
         first: first && { ...first, a: elementOf(first.a), b: elementOf(first.b) },
       }
     }
     return {
       ...report,
+      layers: report.layers.map((layer: any) => ({ ...layer, ...floats(layer), maxAbs: elementOf(layer.maxAbs) })),
       attributes: attributes(report.attributes),
       changed: report.changed.map(({ pair, ...changed }: any) => ({
         ...changed,

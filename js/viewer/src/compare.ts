@@ -1,11 +1,16 @@
 import { count, h, short, table } from './dom.js'
+import { changeMap, percent } from './map.js'
 import { alert } from './tensor.js'
 
 /** Returns a type as shown in the tree: the logical type without the storage type. */
 const typeOf = (name: string | null): string | undefined => name?.split(' ').at(-1)
 
-/** Renders the differences between two files. */
-export function comparison(names: [string, string], found: any, onChoose: (name: string) => void): HTMLElement {
+/** Sorts what changed most first. */
+const byChange = (a: any, b: any): number => changeOf(b) - changeOf(a)
+const changeOf = (t: any): number => (t === null ? 1e300 : t.nonFinite > 0 || t.relative === null ? 1e300 : Math.min(t.relative, 1e300))
+
+/** Renders the differences between two files; `all` are the names of the tensors of the first. */
+export function comparison(names: [string, string], all: string[], found: any, onChoose: (name: string) => void): HTMLElement {
   const out = h('div', {}, h('h1', {}, `${names[0]} → ${names[1]}`))
   const verdict = found.identical
     ? 'There is no difference.'
@@ -16,8 +21,16 @@ export function comparison(names: [string, string], found: any, onChoose: (name:
   out.append(h('section', {}, h('div', { class: `alert ${found.identical ? 'good' : 'odd'}` }, verdict)))
   const section = (title: string, ...children: Node[]) => out.append(h('section', {}, h('h2', {}, title), ...children))
   const name = (text: string) => h('button', { class: 'link', click: () => onChoose(text) }, text)
+  const map = found.changed.length > 0 ? changeMap(all, found, onChoose) : null
+  if (map !== null) section('Map', map)
+  const layers = found.layers.filter((l: any) => l.changed > 0 && l.name !== null).sort(byChange)
+  if (layers.length > 1) {
+    section('Layers', table(['layer', 'tensors', 'changed', 'relative', 'by at most', 'cosine'], layers.map((l: any) =>
+      [l.name, `${count(l.changed)} of ${count(l.tensors)}`, percent(l.share), short(l.relative), short(l.maxAbs), short(l.cosine)]), ['mono long', 'n', 'n', 'n mono', 'n mono', 'n mono']))
+  }
   if (found.changed.length > 0) {
-    section('Changed', table(['tensor', 'what', 'elements that differ', 'by at most', 'first'], found.changed.map((t: any) => {
+    const changed = [...found.changed].sort((a: any, b: any) => byChange(a.values, b.values))
+    section('Changed', table(['tensor', 'what', 'elements that differ', 'relative', 'by at most', 'first'], changed.map((t: any) => {
       const what: string[] = []
       if (t.types) what.push(t.types.map(typeOf).join(' → '))
       if (t.shapes) what.push(t.shapes.map((shape: number[]) => `[${shape.join(', ')}]`).join(' → '))
@@ -28,9 +41,9 @@ export function comparison(names: [string, string], found: any, onChoose: (name:
       if (t.values) what.push('values')
       if (t.incomparable) what.push(`not compared: ${t.incomparable.message}`)
       const v = t.values
-      return [name(t.name), what.join('; '), v ? `${count(v.differing)} of ${count(v.count)}` : '', v ? short(v.maxAbs) : '',
+      return [name(t.name), what.join('; '), v ? `${count(v.differing)} of ${count(v.count)}` : '', v ? short(v.relative) : '', v ? short(v.maxAbs) : '',
         v?.first ? `[${v.first.index.join(', ')}]: ${short(v.first.a)} → ${short(v.first.b)}` : '']
-    }), ['', 'long', 'n', 'n mono', 'mono']))
+    }), ['', 'long', 'n', 'n mono', 'n mono', 'mono']))
   }
   const only = (title: string, all: any[]) => {
     if (all.length > 0) section(title, table(['tensor', 'type', 'shape'], all.map((t) => [t.name, typeOf(t.dense) ?? t.layout, `[${t.shape.join(', ')}]`]), ['mono long', 'mono', 'mono']))

@@ -1,5 +1,6 @@
 import { comparison, verification } from './compare.js'
 import { count, h, size, table } from './dom.js'
+import { changesOf } from './map.js'
 import { markdown } from './markdown.js'
 import type { FileFacts, From, Picture } from './protocol.js'
 import { Backend, core } from './rpc.js'
@@ -27,6 +28,9 @@ class App {
     h('button', { hidden: true, click: () => this.#choose(1) }, 'Compare…'),
     h('button', { hidden: true, click: () => void this.#verify() }, 'Verify'),
   ]
+  /** Shows the last comparison again. */
+  readonly #differencesButton = h('button', { hidden: true, click: () => this.#differences?.() }, 'Differences')
+  #differences: (() => void) | null = null
   #file: FileFacts | null = null
   #tree: Tree | null = null
   #pane = h('div', { class: 'pane', tabindex: -1 })
@@ -44,7 +48,7 @@ class App {
         this.#overview()
         this.#main.classList.add('detail')
       } }, 'Holdall'), this.#name,
-      h('button', { click: () => this.#choose(0) }, 'Open…'), ...this.#fileButtons,
+      h('button', { click: () => this.#choose(0) }, 'Open…'), ...this.#fileButtons, this.#differencesButton,
       h('button', { class: 'plain icon', title: 'light or dark', 'aria-label': 'light or dark', click: () => this.#toggleTheme() }, '◐'),
       h('button', { class: 'plain icon keys', title: 'keys', 'aria-label': 'keys', click: () => this.#help() }, '?')), this.#main)
     this.#ready = core().then((wasm) => this.#backend.call('init', [wasm], {}, [wasm]))
@@ -142,6 +146,8 @@ class App {
     if (done === null) return
     this.#file = done
     this.#pictured = null
+    this.#differences = null
+    this.#differencesButton.setAttribute('hidden', '')
     const isUrl = typeof from === 'string'
     const state = stateOf(location.hash)
     this.#state = isUrl ? { ...state, url: from } : { view: state.view, ...(state.tensor === undefined ? {} : { tensor: state.tensor }) }
@@ -267,9 +273,16 @@ class App {
       return [nameOf(from), await this.#backend.call('diff', [], options)] as const
     }, (problem) => this.#into(problem))
     if (found === null || this.#file === null) return
-    this.#tree?.choose(null)
     const choose = (name: string) => this.#go(this.#file!.names.indexOf(name))
-    this.#into(comparison([this.#file.name, found[0]], found[1], choose))
+    this.#tree?.paint(changesOf(found[1]))
+    const { name, names } = this.#file
+    this.#differences = () => {
+      this.#tree?.choose(null)
+      this.#into(comparison([name, found[0]], names, found[1], choose))
+      this.#main.classList.add('detail')
+    }
+    this.#differencesButton.removeAttribute('hidden')
+    this.#differences()
     this.#main.classList.add('detail')
   }
 

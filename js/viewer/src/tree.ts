@@ -1,4 +1,5 @@
 import { count, h } from './dom.js'
+import { swatch, type Change } from './map.js'
 import type { FileFacts, GroupFacts } from './protocol.js'
 
 /** A line of the tree: a common part of names, a group of similar tensors, or a tensor. */
@@ -32,6 +33,8 @@ export class Tree {
   #shown: Line[] = []
   #chosen: number | null = null
   #cursor = 0
+  /** The changes to another file that the tree shows, by the name of the tensor. */
+  #changes: Map<string, Change> | null = null
 
   constructor(facts: FileFacts, onChoose: (at: number | null) => void) {
     this.#facts = facts
@@ -52,6 +55,20 @@ export class Tree {
   focus(what: 'filter' | 'tree'): void {
     if (what === 'filter') this.#filter.focus()
     else this.#list.focus()
+  }
+
+  /** Colours tensors by how much they changed; those that are not listed did not. */
+  paint(changes: Map<string, Change> | null): void {
+    this.#changes = changes
+    this.#draw()
+  }
+
+  /** Returns the greatest change of the tensors of a line. */
+  #changeOf(line: Line): Change | undefined {
+    const numbers = line.at !== undefined ? [line.at] : line.group?.members ?? []
+    const own = numbers.map((at) => this.#changes?.get(this.#facts.names[at]!))
+    const inner = line.group === undefined ? line.lines.map((inner) => this.#changeOf(inner)) : []
+    return [...own, ...inner].reduce((a, b) => ((b?.relative ?? -1) > (a?.relative ?? -1) ? b : a), undefined)
   }
 
   /** Marks the selected tensor and scrolls to it. */
@@ -161,12 +178,20 @@ export class Tree {
       },
     },
     h('span', { class: 'twist' }, isBranch ? (line.isOpen ? '▾' : '▸') : ''),
+    this.#changes !== null && this.#swatch(line),
     h('span', { class: 'label' }, line.label),
     many !== '' && h('span', { class: 'many' }, many),
     line.group !== undefined && h('span', { class: 'fact' }, line.group.fact))
     row.style.top = `${at * HEIGHT}px`
     row.style.paddingLeft = `${8 + line.depth * 16}px`
     return row
+  }
+
+  #swatch(line: Line): HTMLElement {
+    const change = this.#changeOf(line)
+    const out = swatch(change)
+    out.title = change?.text ?? 'the same'
+    return out
   }
 
   #act(line: Line): void {

@@ -1,12 +1,15 @@
 //! `holdall diff`.
 
 mod json;
+mod layers;
 mod model;
+mod sample;
+mod sort;
 
 use crate::args::SelectionArgs;
 use crate::exit::{Failure, Status};
 use crate::input;
-use crate::number::short;
+use crate::number::{brief, share, short};
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{
@@ -16,6 +19,7 @@ use crate::session::Session;
 use clap::Args;
 use holdall::diff::{AttributeDiff, ComponentDiff, TensorDiff, ValueDiff};
 use holdall::{Diff, DiffOptions, ElementType, File, Number, TensorInfo};
+use sort::Sort;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -26,6 +30,9 @@ use std::path::PathBuf;
                                                            4: not all could be compared
   holdall diff before.zt after.zt -s '*.mlp.*'             only some tensors
   holdall diff f32.zt bf16.zt --values-only --rtol 0.01    compare two precisions
+  holdall diff base/ tuned/ --by-layer                     which layers changed most
+  holdall diff base/ https://example.org/model.safetensors --sample
+                                                           related or not, by 1 % of the bytes
   holdall diff Llama-3.2-1B/ llama-q4_k_m.gguf --recipe auto
                                                            a converted model with its source
 
@@ -60,9 +67,24 @@ pub(crate) struct DiffArgs {
     #[arg(long)]
     values_only: bool,
 
+    /// The order of tensors and layers: what changed most first, by the change relative to the values (the default) or by
+    /// the share of changed elements; by name; or as in A. JSON has them as in A
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t = Sort::Relative, hide_default_value = true)]
+    sort: Sort,
+
+    /// List the layers of the model with what changed in them, in place of each tensor whose values changed
+    #[arg(long)]
+    by_layer: bool,
+
+    /// Read only a part of the weights, at most this share of the bytes, such as 0.5% [default: 1%, and less of large
+    /// models]: are the models the same, of the same base, or unrelated
+    #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = sampled,
+        conflicts_with_all = ["rtol", "atol", "dequantize", "values_only", "by_layer", "sort", "recipe"])]
+    sample: Option<f64>,
+
     /// A is the folder of a model, B a file that was converted from it: compare B with what this recipe makes of A, with
     /// the errors of quantization; a name, a TOML file, or `auto` for the one for the architecture in config.json
-    #[arg(long, value_name = "RECIPE", conflicts_with_all = ["rtol", "atol", "dequantize", "values_only"])]
+    #[arg(long, value_name = "RECIPE", conflicts_with_all = ["rtol", "atol", "dequantize", "values_only", "by_layer"])]
     recipe: Option<String>,
 
     /// With a recipe: the name of the pre-tokenizer, such as `llama-bpe`, in place of the one that its rules have
@@ -72,6 +94,11 @@ pub(crate) struct DiffArgs {
     /// With a recipe: do not compare the tokenizer
     #[arg(long, requires = "recipe", conflicts_with = "pre_tokenizer")]
     no_tokenizer: bool,
+}
+
+/// Parses the share to sample; 0 if it is not given.
+fn sampled(text: &str) -> Result<f64, String> {
+    if text.is_empty() { Ok(0.0) } else { sample::parse_share(text) }
 }
 
 fn tolerance(text: &str) -> Result<f64, String> {
@@ -84,6 +111,9 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
     input::check_once([&args.a, &args.b])?;
     if let Some(recipe) = &args.recipe {
         return model::run(session, args, recipe);
+    }
+    if let Some(share) = args.sample {
+        return sample::run(session, args, share);
     }
     #[cfg(feature = "carton")]
     if let (Some(a), Some(b)) =
@@ -110,7 +140,7 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
     if session.json() {
         writeln!(session.out(), "{}", json::report(&a, &b, &diff))?;
     } else if !session.global.quiet {
-        text(session, &a, &b, &diff, args.values_only)?;
+        text(session, &a, &b, &diff, args)?;
     }
     let same = if args.values_only { diff.values_agree() } else { diff.is_same() };
     Ok(match (same, is_undecided(&diff, args.values_only)) {
@@ -138,31 +168,57 @@ fn text(
     a: &File,
     b: &File,
     diff: &Diff,
-    values_only: bool,
+    args: &DiffArgs,
 ) -> Result<(), Failure> {
+    let values_only = args.values_only;
     let standing = |d: &TensorDiff| Standing::from_diff(d, values_only);
     let number = |kind| diff.changed.iter().filter(|t| standing(t) == kind).count() as u64;
     let out = &mut *session.out();
     let (width, paint) = (session.width(), session.paint());
     let attributes = if values_only { &[][..] } else { &diff.attributes[..] };
+    // With `--by-layer`, the layers list values in place of the tensors.
+    let is_in_layers = |t: &TensorDiff| args.by_layer && t.values.is_some() && t.shapes.is_none();
+    let mut changed: Vec<_> = diff.changed.iter().filter(|t| !is_in_layers(t)).collect();
+    sort::tensors(&mut changed, args.sort);
     let rows: Vec<Row<'_>> = attributes
         .iter()
         .map(Row::Attribute)
         .chain(diff.removed.iter().map(Row::Removed))
         .chain(diff.added.iter().map(Row::Added))
-        .chain(diff.changed.iter().map(Row::Changed))
+        .chain(changed.into_iter().map(Row::Changed))
         .collect();
     if !rows.is_empty() {
-        let columns = [
+        let has_values =
+            rows.iter().any(|row| matches!(row, Row::Changed(d) if d.values.is_some()));
+        let mut columns = vec![
             Column::left(""),
             Column::left("name").cut(),
             Column::left("dtype"),
             Column::left("shape"),
-            Column::left("difference").cut_end(),
         ];
-        let row = |at: usize| cells(a, &rows[at], values_only);
+        if has_values {
+            columns.extend([
+                Column::right("changed"),
+                Column::right("relative"),
+                Column::right("rms").dropped(1),
+                Column::right("cosine").dropped(0),
+            ]);
+        }
+        columns.push(Column::left("difference").cut_end());
+        let row = |at: usize| cells(a, &rows[at], values_only, has_values);
         table::write(out, &columns, rows.len(), &row, 0, width, paint)?;
         writeln!(out)?;
+    }
+    layers::write(session, out, &diff.layers, args.sort, args.by_layer)?;
+    let converted = diff.changed.iter().filter(|t| t.types.is_some() && t.incomparable.is_none());
+    match converted.count() as u64 {
+        0 => {}
+        n => writeln!(
+            out,
+            "{} {} another type in the second: the values were compared as numbers",
+            count(n, "tensor"),
+            if n == 1 { "has" } else { "have" },
+        )?,
     }
     let names = format!("{} and {}", escape_path(a.name()), escape_path(b.name()));
     let (within, unknown) = (number(Standing::Agree), number(Standing::Unknown));
@@ -232,7 +288,39 @@ impl Standing {
     }
 }
 
-fn cells(a: &File, row: &Row<'_>, values_only: bool) -> Vec<Cell> {
+fn cells(a: &File, row: &Row<'_>, values_only: bool, has_values: bool) -> Vec<Cell> {
+    let mut out = start(a, row, values_only);
+    if has_values {
+        let values = match row {
+            Row::Changed(d) => d.values.as_ref(),
+            _ => None,
+        };
+        let at = out.len().saturating_sub(1);
+        out.splice(at..at, numbers(values).map(Cell::new));
+    }
+    out
+}
+
+/// Returns the share of changed elements, the relative error, the root mean square of the differences and the cosine.
+fn numbers(values: Option<&ValueDiff>) -> [String; 4] {
+    let Some(v) = values else { return [const { String::new() }; 4] };
+    [share(v.unequal, v.count), number(v.relative), number(v.rms), cosine(v.cosine)]
+}
+
+fn number(x: Option<f64>) -> String {
+    x.map_or("-".to_owned(), brief)
+}
+
+fn cosine(x: Option<f64>) -> String {
+    match x {
+        None => "-".to_owned(),
+        Some(x) if x < 1.0 => format!("{x:.6}"),
+        Some(_) => "1".to_owned(),
+    }
+}
+
+/// Returns the cells of a row without those of its numbers.
+fn start(a: &File, row: &Row<'_>, values_only: bool) -> Vec<Cell> {
     let one = |mark, style, t: &TensorInfo, what: &'static str| {
         vec![
             Cell::styled(mark, style),
@@ -318,6 +406,9 @@ fn values_line(v: &ValueDiff) -> String {
     text.push_str(&format!(", by at most {}", short(v.max_abs)));
     if v.max_rel > 0.0 {
         text.push_str(&format!(" ({} relative)", short(v.max_rel)));
+    }
+    if v.non_finite > 0 {
+        text.push_str(&format!(", {} NaN or infinite on one side", Grouped(v.non_finite)));
     }
     if let Some(first) = &v.first {
         let (a, b) = (element(first.a), element(first.b));

@@ -1,7 +1,7 @@
 //! `--stats`: statistics of tensors' values, as columns, as lines with a histogram, or as JSON.
 
 use crate::exit::Failure;
-use crate::number;
+use crate::number::{self, share};
 use crate::output::style::Style;
 use crate::output::table::{Cell, Column};
 use crate::output::text::Grouped;
@@ -84,18 +84,6 @@ fn number_text(x: Option<Number>) -> String {
     }
 }
 
-/// Formats a share, such as `12.5%`; `0` if `n` is 0.
-fn share(n: u64, all: u64) -> String {
-    if n == 0 {
-        return "0".to_owned();
-    }
-    let percent = n as f64 / all.max(1) as f64 * 100.0;
-    if n < all && percent > 99.9 {
-        return ">99.9%".to_owned();
-    }
-    if percent < 0.1 { "<0.1%".to_owned() } else { format!("{percent:.1}%") }
-}
-
 /// Returns statistics as lines of key and value, and the lines of the histogram.
 pub(super) fn lines(s: &Stats) -> Vec<(&'static str, String)> {
     let float = |x: Option<f64>| x.map_or("-".to_owned(), number::short);
@@ -160,18 +148,4 @@ fn histogram(h: &Histogram) -> Vec<String> {
     let room = h.counts.len().saturating_sub(min.len() + max.len()).max(1);
     out.push(format!("{min}{}{max}", " ".repeat(room)));
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_are_0_or_100_percent_only_if_exact() {
-        assert_eq!(share(0, 10), "0");
-        assert_eq!(share(1, 1_000_000), "<0.1%");
-        assert_eq!(share(999_999, 1_000_000), ">99.9%");
-        assert_eq!(share(10, 10), "100.0%");
-        assert_eq!(share(1, 8), "12.5%");
-    }
 }

@@ -3,12 +3,16 @@
 //! How something is stored is not a difference: encodings, digests, offsets, the order of tensors, and which variant of
 //! a sparse layout a format has. The caller reads the values of both files and passes them to this module.
 
+mod layers;
+mod squares;
 mod structure;
 mod values;
 
+pub use layers::{LayerDiff, Layers, layer_name};
+pub use squares::{Squares, sum_of_squares};
 pub use structure::{TensorPair, compare, compare_attributes, family};
 pub(crate) use structure::{same_attribute, same_value};
-pub use values::{Comparator, Scratch, Side, Tally, is_comparable, unravel};
+pub use values::{Comparator, EqualBlocks, Scratch, Side, Tally, is_comparable, unravel};
 
 use crate::error::Error;
 use crate::layout::number::{ElementType, Number};
@@ -35,6 +39,8 @@ pub struct Diff {
     pub changed: Vec<TensorDiff>,
     /// Attributes of the files that differ.
     pub attributes: Vec<AttributeDiff>,
+    /// The layers of the model, in the order of `a`, each with what changed in it. Tensors that only one file has are in none.
+    pub layers: Vec<LayerDiff>,
     /// The number of tensors that are in both files.
     pub compared: u64,
     /// The number of tensors that are identical in both files.
@@ -209,8 +215,37 @@ pub struct ValueDiff {
     pub max_abs: f64,
     /// The maximum of `|a - b| / |b|` over the elements where `b` is not 0.
     pub max_rel: f64,
+    /// The number of unequal elements of which one is NaN or infinite. `rms`, `relative` and `cosine` leave them out.
+    pub non_finite: u64,
+    /// The root of the mean square of the differences. `None`, like the next two fields, if the elements are of an unknown
+    /// type, or if a sum overflows `f64`.
+    pub rms: Option<f64>,
+    /// `rms` divided by the root of the mean square of the elements of `a`: infinite if all of these are 0 and others are
+    /// not.
+    pub relative: Option<f64>,
+    /// The cosine of the angle between both tensors as vectors: 1 if they are equal, 0 if all elements of one are 0.
+    pub cosine: Option<f64>,
     /// The first element that does not agree.
     pub first: Option<DifferingElement>,
+}
+
+impl ValueDiff {
+    /// Returns the share of the elements that are not equal, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        share(self.unequal, self.count)
+    }
+
+    /// Sets the fields that are computed from sums over all elements; `None` if these are not numbers.
+    pub fn set_squares(&mut self, squares: Option<&Squares>) {
+        let squares = squares.filter(|squares| squares.is_finite());
+        self.rms = squares.map(|s| s.rms(self.count.saturating_sub(self.non_finite)));
+        self.relative = squares.map(Squares::relative);
+        self.cosine = squares.map(Squares::cosine);
+    }
+}
+
+fn share(part: u64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { part as f64 / all as f64 }
 }
 
 /// An element that does not agree.

@@ -1,6 +1,6 @@
 //! Comparing elements.
 
-use super::{DifferingElement, Tolerance, ValueDiff};
+use super::{DifferingElement, Squares, Tolerance, ValueDiff, sum_of_squares};
 use crate::error::{Error, Result};
 use crate::layout::number::{ElementType, Number, NumberClass};
 
@@ -16,6 +16,17 @@ pub struct Comparator<'a> {
     pub b: Side<'a>,
     /// The tolerance. Without one, elements of the same type agree if their bits are equal.
     pub tolerance: Option<Tolerance>,
+    /// What is done with blocks whose bytes are equal.
+    pub equal: EqualBlocks,
+}
+
+/// What a comparison does with blocks of elements whose bytes are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EqualBlocks {
+    /// Counts them in [`Tally::skipped`]. Most files that are compared are the same, and then their sums are not needed.
+    Skip,
+    /// Adds the squares of their elements.
+    Sum,
 }
 
 /// The elements of one side: their type, and their location for errors.
@@ -41,8 +52,15 @@ impl Side<'_> {
 pub struct Tally {
     /// The number of elements that were compared.
     pub count: u64,
+    /// The number of elements in equal blocks, which `squares` does not include.
+    pub skipped: u64,
+    /// Sums over all other elements.
+    pub squares: Squares,
+    /// Whether the elements are of an unknown type, so that there are no sums.
+    is_unknown: bool,
     unequal: u64,
     differing: u64,
+    non_finite: u64,
     max_abs: f64,
     max_rel: f64,
     /// The row-major index of the first differing element, and its values.
@@ -50,11 +68,15 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds the result of comparing other elements of the same tensor.
+    /// Adds the result of comparing other elements of the same tensor, but not their sums: those depend on the order in
+    /// which they are added.
     pub fn add(&mut self, other: Tally) {
         self.count += other.count;
+        self.skipped += other.skipped;
+        self.is_unknown |= other.is_unknown;
         self.unequal += other.unequal;
         self.differing += other.differing;
+        self.non_finite += other.non_finite;
         self.max_abs = self.max_abs.max(other.max_abs);
         self.max_rel = self.max_rel.max(other.max_rel);
         let at = |first: &Option<(u64, Number, Number)>| first.map_or(u64::MAX, |(at, ..)| at);
@@ -63,16 +85,28 @@ impl Tally {
         }
     }
 
+    /// Returns the sums, or `None` if the elements are of an unknown type.
+    pub fn sums(&self) -> Option<Squares> {
+        (!self.is_unknown).then_some(self.squares)
+    }
+
     /// Returns the result. `index` converts a row-major index to one per dimension.
     pub fn report(self, index: impl FnOnce(u64) -> Vec<u64>) -> ValueDiff {
-        ValueDiff {
+        let sums = self.sums();
+        let mut out = ValueDiff {
             count: self.count,
             unequal: self.unequal,
             differing: self.differing,
             max_abs: self.max_abs,
             max_rel: self.max_rel,
+            non_finite: self.non_finite,
+            rms: None,
+            relative: None,
+            cosine: None,
             first: self.first.map(|(at, a, b)| DifferingElement { index: index(at), a, b }),
-        }
+        };
+        out.set_squares(sums.as_ref());
+        out
     }
 
     /// Returns the result, if any elements are not equal.
@@ -99,6 +133,10 @@ struct Both {
     abs: f64,
     /// `|b|`.
     magnitude: f64,
+    /// `|a|` squared.
+    source: f64,
+    /// The product of both, or its real part.
+    product: f64,
 }
 
 /// The functions that compare elements of one class.
@@ -113,6 +151,8 @@ static WIDE: CompareFns<i128> = CompareFns {
         plain: true,
         abs: p.abs_diff(q) as f64,
         magnitude: q.unsigned_abs() as f64,
+        source: p as f64 * p as f64,
+        product: p as f64 * q as f64,
     },
     number: |_, &p| Number::Integer(p),
 };
@@ -125,6 +165,8 @@ static COMPLEX: CompareFns<[f64; 2]> = CompareFns {
             plain: false,
             abs: (p[0] - q[0]).hypot(p[1] - q[1]),
             magnitude: q[0].hypot(q[1]),
+            source: p[0] * p[0] + p[1] * p[1],
+            product: p[0] * q[0] + p[1] * q[1],
         }
     },
     number: |_, p| Number::Complex(p[0], p[1]),
@@ -137,6 +179,8 @@ static REAL: CompareFns<f64> = CompareFns {
         plain: p == q && p != 0.0,
         abs: (p - q).abs(),
         magnitude: q.abs(),
+        source: p * p,
+        product: p * q,
     },
     number: |magnitude, &p| {
         if magnitude.is_integer() { Number::Integer(p as i128) } else { Number::Float(p) }
@@ -158,8 +202,10 @@ impl Comparator<'_> {
         scratch: &mut Scratch,
     ) -> Result<()> {
         tally.count += count;
+        tally.is_unknown |= !self.a.element_type.is_known();
         let same_type = self.a.element_type == self.b.element_type;
-        if same_type && a == b {
+        if same_type && self.equal == EqualBlocks::Skip && a == b {
+            tally.skipped += count;
             return Ok(());
         }
         for from in (0..count).step_by(BLOCK as usize) {
@@ -170,6 +216,10 @@ impl Comparator<'_> {
             let (a, b) = (cut(a, self.a.element_type), cut(b, self.b.element_type));
             if !(same_type && a == b) {
                 self.block(start + from, a, b, tally, scratch)?;
+            } else if self.equal == EqualBlocks::Skip {
+                tally.skipped += to - from;
+            } else {
+                tally.squares.add(&Squares::of_equal(sum_of_squares(self.a.element_type, a)?));
             }
         }
         Ok(())
@@ -220,8 +270,17 @@ impl Comparator<'_> {
         let same_type = self.a.element_type == self.b.element_type;
         // Codes of an unknown type have no tolerance.
         let tolerance = self.tolerance.filter(|_| self.a.element_type.is_known());
+        let mut squares = Squares::default();
         for (i, (p, q)) in p.iter().zip(q).enumerate() {
             let both = (how.both)(p, q);
+            // An infinity minus itself is NaN.
+            let is_finite = both.abs.is_finite();
+            if is_finite {
+                squares.source += both.source;
+                squares.other += both.magnitude * both.magnitude;
+                squares.product += both.product;
+                squares.difference += both.abs * both.abs;
+            }
             let bits = || match width {
                 // Types of less than 8 bits have no NaN, and their zeros differ only in the sign.
                 0 => {
@@ -235,6 +294,7 @@ impl Comparator<'_> {
                 continue;
             }
             tally.unequal += 1;
+            tally.non_finite += u64::from(!is_finite);
             if both.abs > tally.max_abs {
                 tally.max_abs = both.abs;
             }
@@ -251,6 +311,7 @@ impl Comparator<'_> {
                 }
             }
         }
+        tally.squares.add(&squares);
     }
 }
 

@@ -31,7 +31,7 @@ from ._file import File, staged
 from ._file import open as open
 from ._holdall import Buffer, __version__
 from ._limits import Limits
-from ._operations import convert, diff, inspect, load, load_into, salvage, scan, stats, verify
+from ._operations import convert, diff, inspect, load, load_into, salvage, sample_diff, scan, stats, verify
 from ._quantized import QuantizedWeight, QuantizedWeights
 from ._records import Ragged, Records, Selection
 from ._reports import (
@@ -40,10 +40,12 @@ from ._reports import (
     Diff,
     Histogram,
     Import,
+    LayerDiff,
     Overflowed,
     Pickle,
     Reformed,
     SalvageReport,
+    SampleDiff,
     ScanReport,
     Stats,
     TensorDiff,
@@ -117,6 +119,7 @@ __all__ = [
     "HoldallError",
     "Import",
     "IntegrityError",
+    "LayerDiff",
     "LimitError",
     "Limits",
     "MalformedError",
@@ -134,6 +137,7 @@ __all__ = [
     "Reformed",
     "Runs",
     "SalvageReport",
+    "SampleDiff",
     "ScanReport",
     "Selection",
     "Server",
@@ -163,6 +167,7 @@ __all__ = [
     "load",
     "load_into",
     "salvage",
+    "sample_diff",
     "save",
     "save_bytes",
     "scan",

@@ -323,6 +323,15 @@ class File:
         threads: int | None,
         progress: _Progress,
     ) -> dict[str, Any]: ...
+    def sample(
+        self,
+        other: File,
+        share: float | None,
+        include: list[str] | None,
+        exclude: list[str] | None,
+        threads: int | None,
+        progress: _Progress,
+    ) -> dict[str, Any]: ...
     def convert(
         self, target: Any, writing: dict[str, Any], converting: dict[str, Any], graph: Any | None, progress: _Progress
     ) -> dict[str, Any]: ...

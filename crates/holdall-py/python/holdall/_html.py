@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ._file import File
     from ._package import Package
     from ._records import Records, Selection
-    from ._reports import Diff, Stats, VerifyReport
+    from ._reports import Diff, LayerDiff, Stats, VerifyReport
 
 #: Maximum number of rows.
 MAX_ROWS = 100
@@ -231,7 +231,31 @@ def diff(of: Diff) -> str:
     rows += [("-", name, "only in a") for name in of.removed] + [("+", name, "only in b") for name in of.added]
     rows += [("~", tensor.name, str(tensor)[len(tensor.name) + 2 :]) for tensor in of.changed]
     head = f"<p><b style='color:{color}'>{verdict}</b>: {of.identical} of {of.compared} tensors are identical</p>"
-    return head + _listed(rows, MAX_ROWS)
+    return head + _layers(of.layers) + _listed(rows, MAX_ROWS)
+
+
+def _layers(layers: list[LayerDiff]) -> str:
+    """Returns a table of the layers that changed, the most first, with a bar for the relative change of each."""
+    changed = [layer for layer in layers if layer.changed]
+    if not any(layer.name is not None for layer in changed):
+        return ""
+
+    def change(layer: LayerDiff) -> float:
+        return float("inf") if layer.relative is None or layer.non_finite else layer.relative
+
+    most = max((change(layer) for layer in changed if change(layer) < float("inf")), default=0.0) or 1.0
+    names = ("layer", "tensors", "changed", "relative", "", "max", "cosine")
+    titles = "<tr>" + "".join(f"<th>{name}</th>" for name in names) + "</tr>"
+    rows = []
+    for layer in sorted(changed, key=change, reverse=True)[:MAX_ROWS]:
+        width = 100 * min(change(layer) / most, 1.0)
+        bar = f"<div style='background:#b26a00;height:0.7em;width:{width:.0f}px'></div>"
+        name = "(in no layer)" if layer.name is None else layer.name
+        numbers = [f"{layer.changed} of {layer.tensors}", f"{100 * layer.share:.3g} %", _number(layer.relative)]
+        cells = [text(cell) for cell in (name, *numbers)] + [bar]
+        rows.append(_row(*cells, *(text(_number(x)) for x in (layer.max_abs, layer.cosine))))
+    more = f"<p>and {len(changed) - MAX_ROWS} more layers</p>" if len(changed) > MAX_ROWS else ""
+    return f"<table><thead>{titles}</thead><tbody>{''.join(rows)}</tbody></table>{more}"
 
 
 @safe

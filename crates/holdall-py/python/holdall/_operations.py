@@ -12,14 +12,14 @@ from ._arrays import dtype_name
 from ._file import Check, File, IoMode, Kept, Source, _globs, open
 from ._limits import Limits
 from ._progress import Progress, listening
-from ._reports import ConvertReport, Diff, SalvageReport, ScanReport, Stats, VerifyReport
+from ._reports import ConvertReport, Diff, SalvageReport, SampleDiff, ScanReport, Stats, VerifyReport
 from ._write import Digest, Encoding, Target, _writing
 from .errors import HoldallError, IntegrityError, LimitError, MalformedError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["load", "load_into", "convert", "salvage", "scan", "verify", "diff", "inspect", "stats"]
+__all__ = ["load", "load_into", "convert", "salvage", "scan", "verify", "diff", "sample_diff", "inspect", "stats"]
 
 
 @contextmanager
@@ -359,6 +359,32 @@ def diff(
         native = left._native
         found = native.diff(right._native, rtol, atol, _globs(include), _globs(exclude), threads, listener)
         return Diff._of(found)
+
+
+def sample_diff(
+    a: Source | File,
+    b: Source | File,
+    *,
+    share: float | None = None,
+    include: Iterable[str] | None = None,
+    exclude: Iterable[str] | None = None,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> SampleDiff:
+    """Compares two models by a small part of their weights, also at addresses: are they the same, of the same base, or
+    unrelated?
+
+    Args:
+        share: The greatest share of the bytes of each that is read. By default a hundredth, and less of large models.
+
+    Raises:
+        UsageError: ``share`` is not between 0 and 1.
+    """
+    if share is not None and not 0 < share <= 1:
+        raise UsageError(f"`share` is a number above 0, and at most 1; found {share!r}", code="python/option", kind="misuse")
+    with _opened(a) as left, _opened(b) as right, listening(progress) as listener:
+        found = left._native.sample(right._native, share, _globs(include), _globs(exclude), threads, listener)
+        return SampleDiff._of(found)
 
 
 def inspect(source: Source | File) -> dict[str, Any]:

@@ -22,7 +22,9 @@ __all__ = [
     "Reformed",
     "Dequantized",
     "Diff",
+    "SampleDiff",
     "TensorDiff",
+    "LayerDiff",
     "ValueDiff",
 ]
 
@@ -352,6 +354,16 @@ class ValueDiff:
     differing: int
     max_abs: float
     max_rel: float
+    #: The share of elements that are not identical, from 0 to 1.
+    share: float
+    #: Elements that are not identical and of which one is NaN or infinite; ``rms``, ``relative`` and ``cosine`` leave them out.
+    non_finite: int
+    #: The root of the mean square of the differences. ``None``, like the next two, for elements of an unknown type.
+    rms: float | None
+    #: ``rms`` divided by the root of the mean square of the elements of ``a``; infinite if all of these are 0.
+    relative: float | None
+    #: The cosine of the angle between both tensors as vectors: 1 if they are equal, 0 if one is all zeros.
+    cosine: float | None
     #: Index, value in ``a`` and value in ``b`` of the first element that differs by more than the tolerance.
     first: tuple[list[int], Number, Number] | None
 
@@ -408,10 +420,75 @@ class TensorDiff:
         what += [f"component {role}" for role in self.components]
         if self.values:
             v = self.values
-            what.append(f"{v.unequal} of {v.count} values differ, by {v.max_abs:.5g} at most")
+            relative = "" if v.relative is None else f" ({v.relative:.3g} relative, cosine {v.cosine:.6g})"
+            what.append(f"{v.unequal} of {v.count} values differ, by {v.max_abs:.5g} at most{relative}")
         if self.incomparable:
             what.append(f"not compared: {self.incomparable._message}")
         return f"{self.name}: {', '.join(what)}"
+
+
+@dataclass(frozen=True)
+class LayerDiff:
+    """What changed in a layer of a model, summed over its tensors that are in both files."""
+
+    #: The common start of the names of its tensors, such as ``model.layers.12``; ``None`` for the tensors outside any layer.
+    name: str | None
+    tensors: int
+    #: Tensors of which a value, a shape or a component differs.
+    changed: int
+    #: Tensors whose values could not be compared one by one.
+    uncompared: int
+    #: The number of elements of the other tensors, and of those that are not identical.
+    count: int
+    unequal: int
+    share: float
+    max_abs: float
+    #: As in :class:`ValueDiff`.
+    non_finite: int
+    rms: float | None
+    relative: float | None
+    cosine: float | None
+
+
+@dataclass(frozen=True)
+class SampleDiff:
+    """What a sample of the weights says about two models: see ``docs/sampling.md``."""
+
+    #: ``"same"``, ``"same_base"``, ``"unrelated"`` or ``"undecided"``.
+    verdict: str
+    #: What the verdict is based on, or why there is none.
+    reason: str
+    #: The probability with which each statement holds, such as 0.999.
+    confidence: float
+    #: The bytes of the tensors of ``a`` and of ``b`` that were read, and all.
+    bytes_read: tuple[int, int]
+    bytes: tuple[int, int]
+    #: The runs of neighbouring elements and the elements that were compared, and of those the ones that are not equal.
+    runs: int
+    elements: int
+    unequal: int
+    #: Tensors of which elements were compared; those that both have; those that one lacks, or has in another shape.
+    sampled: int
+    common: int
+    unmatched: int
+    #: The shares of the weights in matrices that were sampled, in those that correlate, and in those that do not.
+    coverage: float
+    related: float
+    unrelated: float
+    #: The correlation in the median matrix, and the interval in which it is.
+    correlation: float | None
+    interval: tuple[float, float] | None
+    #: The greatest share of runs that can differ if none of the sampled ones does.
+    most_unequal: float
+    #: Whether types differ, and all values are equal when rounded to the other type.
+    rounded: bool
+    #: Whether a side is quantized, and no difference is larger than quantization makes.
+    within_quantization: bool
+
+    @classmethod
+    def _of(cls, report: JsonObject) -> SampleDiff:
+        pairs = {name: _pair(report[name]) for name in ("bytes_read", "bytes", "interval")}
+        return made(cls, report, **pairs)
 
 
 @dataclass(frozen=True)
@@ -429,6 +506,8 @@ class Diff:
     added: list[str]
     attributes: dict[str, tuple[Any, Any]]
     changed: list[TensorDiff]
+    #: The layers of the model, in the order of ``a``.
+    layers: list[LayerDiff]
 
     @classmethod
     def _of(cls, report: JsonObject) -> Diff:
@@ -442,6 +521,7 @@ class Diff:
             added=[tensor["name"] for tensor in report["added"]],
             attributes=_sides(report["attributes"]),
             changed=[TensorDiff._of(tensor) for tensor in report["changed"]],
+            layers=[made(LayerDiff, layer) for layer in report["layers"]],
         )
 
     def __bool__(self) -> bool:

@@ -1,9 +1,12 @@
 //! Compares values: small pairs of tensors whole, large ones in pieces, on all threads.
 
+use super::norms::Sums;
 use super::{ComponentDiff, DiffOptions, TensorDiff};
 use crate::elements::{Elements, step};
 use crate::records::TensorRecords as _;
-use holdall_core::diff::{Comparator, Scratch, Side, Tally, family, is_comparable, unravel};
+use holdall_core::diff::{
+    Comparator, EqualBlocks, Scratch, Side, Squares, Tally, family, is_comparable, unravel,
+};
 use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::layout::number::ElementType;
 use holdall_core::{Component, Error, ErrorKind, Layout, Result, Role};
@@ -26,7 +29,7 @@ pub(super) struct Pair {
 
 impl Pair {
     /// Returns the error if one of the tensors cannot be read.
-    fn fault(&self) -> Option<Error> {
+    pub(super) fn fault(&self) -> Option<Error> {
         [&self.a, &self.b].into_iter().find_map(|tensor| tensor.sound().err())
     }
 }
@@ -54,19 +57,41 @@ struct Big {
     a: Elements,
     b: Elements,
     tally: Mutex<Tally>,
+    /// The sums of each piece, with the index of its first element.
+    squares: Mutex<Vec<(u64, Squares)>>,
 }
 
 struct Context<'a> {
     pairs: &'a [Pair],
     big: Vec<Big>,
     options: &'a DiffOptions,
-    /// The differing pairs, with their indices.
-    changed: Mutex<Vec<(usize, TensorDiff)>>,
+    found: Mutex<Found>,
 }
 
-/// Compares the values of all pairs. Returns those with any difference.
-pub(super) fn compare(pairs: &[Pair], options: &DiffOptions) -> Result<Vec<TensorDiff>> {
-    let mut context = Context { pairs, big: Vec::new(), options, changed: Mutex::default() };
+/// What the comparison of all pairs found.
+#[derive(Default)]
+pub(super) struct Found {
+    /// The differing pairs, by index.
+    pub(super) changed: Vec<(usize, TensorDiff)>,
+    /// The sums over the elements of the pairs of which any were summed, by index.
+    pub(super) sums: Vec<(usize, Sums)>,
+}
+
+impl Found {
+    fn add(&mut self, pair: usize, diff: TensorDiff, sums: Option<Sums>) {
+        if diff.is_change() {
+            self.changed.push((pair, diff));
+        }
+        let says_nothing = |sums: &Sums| sums.is_partial && sums.squares == Squares::default();
+        if let Some(sums) = sums.filter(|sums| !says_nothing(sums)) {
+            self.sums.push((pair, sums));
+        }
+    }
+}
+
+/// Compares the values of all pairs.
+pub(super) fn compare(pairs: &[Pair], options: &DiffOptions) -> Result<Found> {
+    let mut context = Context { pairs, big: Vec::new(), options, found: Mutex::default() };
     let jobs = context.cut()?;
     options.work.begin(jobs.iter().map(|job| context.cost(job)).sum());
     options.work.for_each(jobs, JobBuffers::default, |kept, job| {
@@ -74,18 +99,22 @@ pub(super) fn compare(pairs: &[Pair], options: &DiffOptions) -> Result<Vec<Tenso
         context.run(kept, job)?;
         options.work.advance(cost)
     })?;
-    let mut changed = context.changed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut found = context.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     for big in context.big {
         let pair = &pairs[big.pair];
-        let tally = big.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut found = pair.diff.clone();
-        found.values = tally.finish(|at| unravel(pair.a.shape(), at));
-        if found.is_change() {
-            changed.push((big.pair, found));
-        }
+        let mut tally = big.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut squares = big.squares.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // In order, so that the sums do not depend on the order in which threads finish.
+        squares.sort_by_key(|(start, _)| *start);
+        squares.iter().for_each(|(_, piece)| tally.squares.add(piece));
+        let mut diff = pair.diff.clone();
+        let sums = Sums::new(&tally);
+        diff.values = tally.finish(|at| unravel(pair.a.shape(), at));
+        found.add(big.pair, diff, sums);
     }
-    changed.sort_by_key(|(pair, _)| *pair);
-    Ok(changed.into_iter().map(|(_, diff)| diff).collect())
+    found.changed.sort_by_key(|(pair, _)| *pair);
+    found.sums.sort_by_key(|(pair, _)| *pair);
+    Ok(found)
 }
 
 impl Context<'_> {
@@ -118,7 +147,13 @@ impl Context<'_> {
             };
             let step = step(&[&a, &b]);
             let big = self.big.len();
-            self.big.push(Big { pair: at, a, b, tally: Mutex::default() });
+            self.big.push(Big {
+                pair: at,
+                a,
+                b,
+                tally: Mutex::default(),
+                squares: Mutex::default(),
+            });
             let ranges = (0..count.div_ceil(step)).map(|i| i * step..count.min((i + 1) * step));
             jobs.extend(ranges.map(|range| Job::Piece { big, range }));
             whole.push(Job::Digests(big));
@@ -187,34 +222,49 @@ impl Context<'_> {
                 compare.elements(range.start, count, a, b, &mut tally, scratch)
             })
         })?;
+        if tally.squares != Squares::default() {
+            let piece = (range.start, tally.squares);
+            big.squares.lock().unwrap_or_else(PoisonError::into_inner).push(piece);
+        }
         big.tally.lock().unwrap_or_else(PoisonError::into_inner).add(tally);
         Ok(())
     }
 
     fn comparison<'p>(&self, pair: &'p Pair, a: &'p Elements, b: &'p Elements) -> Comparator<'p> {
-        Comparator { a: side(&pair.a, a), b: side(&pair.b, b), tolerance: self.options.tolerance }
+        // Only if more was found to differ are equal blocks summed, and then read a second time.
+        let equal = match a.is_local_file() && b.is_local_file() {
+            true => EqualBlocks::Skip,
+            false => EqualBlocks::Sum,
+        };
+        let tolerance = self.options.tolerance;
+        Comparator { a: side(&pair.a, a), b: side(&pair.b, b), tolerance, equal }
     }
 
     /// Compares the values of a pair from start to end.
     fn pair(&self, kept: &mut JobBuffers, at: usize) -> Result<()> {
         let pair = &self.pairs[at];
         let mut found = pair.diff.clone();
+        let mut sums = None;
         if let Some(e) = pair.fault() {
             found.incomparable = Some(e);
         } else if found.shapes.is_none() {
             match self.values(kept, pair, &mut found) {
-                Ok(()) => {}
+                Ok(tally) => sums = tally.as_ref().and_then(Sums::new),
                 Err(e) if is_beyond_us(&e) => found.incomparable = Some(e),
                 Err(e) => return Err(e),
             }
         }
-        if found.is_change() {
-            self.changed.lock().unwrap_or_else(PoisonError::into_inner).push((at, found));
-        }
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).add(at, found, sums);
         Ok(())
     }
 
-    fn values(&self, kept: &mut JobBuffers, pair: &Pair, found: &mut TensorDiff) -> Result<()> {
+    /// Compares the values of a pair, and returns the comparison of its elements if there was one.
+    fn values(
+        &self,
+        kept: &mut JobBuffers,
+        pair: &Pair,
+        found: &mut TensorDiff,
+    ) -> Result<Option<Tally>> {
         let Pair { a, b, .. } = pair;
         let shape = a.shape();
         let by_place = |at| unravel(shape, at);
@@ -228,8 +278,9 @@ impl Context<'_> {
                     };
                     let (p, q) = (x.values().clone(), y.values().clone());
                     let (p, q) = (Elements::held(p), Elements::held(q));
-                    found.values = self.through(kept, pair, &p, &q)?.finish(coordinates);
-                    return Ok(());
+                    let tally = self.through(kept, pair, &p, &q)?;
+                    found.values = tally.clone().finish(coordinates);
+                    return Ok(Some(tally));
                 }
             }
             (Layout::SparseCoo, Layout::SparseCoo) => {
@@ -239,19 +290,21 @@ impl Context<'_> {
                         |at: u64| (0..shape.len()).map(|d| x.coords(d)[at as usize]).collect();
                     let (p, q) = (x.values().clone(), y.values().clone());
                     let (p, q) = (Elements::held(p), Elements::held(q));
-                    found.values = self.through(kept, pair, &p, &q)?.finish(coordinates);
-                    return Ok(());
+                    let tally = self.through(kept, pair, &p, &q)?;
+                    found.values = tally.clone().finish(coordinates);
+                    return Ok(Some(tally));
                 }
             }
             (x, y) if x.is_computed() && x == y => {
                 found.components = self.components(kept, pair)?;
                 if found.components.is_empty() && found.attributes.is_empty() {
-                    return Ok(());
+                    return Ok(None);
                 }
                 // Different components may represent the same elements.
                 let (x, y) = (elements(a)?, elements(b)?);
-                found.values = Some(self.through(kept, pair, &x, &y)?.report(by_place));
-                return Ok(());
+                let tally = self.through(kept, pair, &x, &y)?;
+                found.values = Some(tally.clone().report(by_place));
+                return Ok(Some(tally));
             }
             (Layout::Records, Layout::Records) | (Layout::Blob, Layout::Blob) => {
                 found.components = self.components(kept, pair)?;
@@ -259,18 +312,20 @@ impl Context<'_> {
                 if !found.components.is_empty() && has_same_content(a, b)? {
                     found.components.clear();
                 }
-                return Ok(());
+                return Ok(None);
             }
             (Layout::Other(x), Layout::Other(y)) if x == y => {
                 found.components = self.components(kept, pair)?;
                 if a.description().is_some() && b.description().is_some() {
                     if found.components.is_empty() && found.attributes.is_empty() {
-                        return Ok(());
+                        return Ok(None);
                     }
                     let (x, y) = (elements(a)?, elements(b)?);
-                    found.values = Some(self.through(kept, pair, &x, &y)?.report(by_place));
+                    let tally = self.through(kept, pair, &x, &y)?;
+                    found.values = Some(tally.clone().report(by_place));
+                    return Ok(Some(tally));
                 }
-                return Ok(());
+                return Ok(None);
             }
             _ => {}
         }
@@ -288,8 +343,9 @@ impl Context<'_> {
             let lens = (x.len(), y.len());
             found.components.push(ComponentDiff::new(Role::Data, types, lens));
         }
-        found.values = self.through(kept, pair, &x, &y)?.finish(by_place);
-        Ok(())
+        let tally = self.through(kept, pair, &x, &y)?;
+        found.values = tally.clone().finish(by_place);
+        Ok(Some(tally))
     }
 
     /// Compares the components of two tensors, role by role. Returns those that differ.
@@ -396,7 +452,7 @@ fn has_same_content(a: &Tensor, b: &Tensor) -> Result<bool> {
 
 /// Returns `true` if the error is not a fault of the files, but says that a limit or this version prevents
 /// the comparison.
-fn is_beyond_us(e: &Error) -> bool {
+pub(super) fn is_beyond_us(e: &Error) -> bool {
     matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Limit)
 }
 
@@ -428,7 +484,7 @@ fn stored(tensor: &Tensor, role: &Role) -> Result<Elements> {
 }
 
 /// Returns the elements that a tensor of a known layout represents.
-fn elements(tensor: &Tensor) -> Result<Elements> {
+pub(super) fn elements(tensor: &Tensor) -> Result<Elements> {
     Ok(match tensor.layout() {
         Layout::Dense => stored(tensor, &Role::Data)?,
         layout if layout.is_computed() => Elements::computed(tensor.computed()?),

@@ -4,7 +4,9 @@ use super::{Plain, ToPlain};
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 use crate::archive::{ArchiveContents, ArchiveEntry};
 use crate::convert::{DequantizedWeight, Overflowed};
-use crate::diff::{AttributeDiff, ComponentDiff, DifferingElement, TensorDiff, ValueDiff};
+use crate::diff::{
+    AttributeDiff, ComponentDiff, DifferingElement, LayerDiff, SampleDiff, TensorDiff, ValueDiff,
+};
 use crate::fields;
 use crate::quantized::QuantizedWeight;
 use crate::records::{BuildReport, MigrationPlan, PlanStep};
@@ -264,7 +266,7 @@ impl ToPlain for Diff {
             undecided: self.is_undecided(),
             compared,
             unchanged: self.identical,
-            removed, added, changed, attributes,
+            removed, added, changed, attributes, layers,
         )
     }
 }
@@ -296,7 +298,38 @@ impl ToPlain for ComponentDiff {
 
 impl ToPlain for ValueDiff {
     fn to_plain(&self) -> Plain<'_> {
-        fields!(self => count, unequal, differing, max_abs, max_rel, first)
+        fields!(self =>
+            count, unequal, differing,
+            share: self.share(),
+            max_abs, max_rel, non_finite, rms, relative, cosine, first,
+        )
+    }
+}
+
+impl ToPlain for LayerDiff {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            name, tensors, changed, uncompared, count, unequal,
+            share: self.share(),
+            max_abs, non_finite, rms, relative, cosine,
+        )
+    }
+}
+
+impl ToPlain for SampleDiff {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            verdict: self.verdict.as_str(),
+            reason, confidence,
+            bytes_read: self.bytes_read,
+            bytes: self.bytes,
+            runs, elements, unequal, sampled, common, unmatched, coverage, related, unrelated,
+            correlation,
+            interval: self.interval,
+            most_unequal,
+            rounded: self.is_rounded,
+            within_quantization: self.is_within_quantization,
+        )
     }
 }
 

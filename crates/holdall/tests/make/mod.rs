@@ -116,6 +116,11 @@ impl Made {
         self.spec.attributes.set(key, value);
         self
     }
+
+    pub(crate) fn renamed(mut self, name: &str) -> Made {
+        self.spec.name = name.to_owned();
+        self
+    }
 }
 
 /// Returns little-endian f32 elements.

@@ -4,8 +4,8 @@ use crate::Answer;
 use crate::json::{self, CALL, Object};
 use crate::view::dense_type;
 use holdall_core::diff::{
-    AttributeDiff, Comparator, ComponentDiff, Diff, Scratch, Side, Tally, TensorPair, Tolerance,
-    ValueDiff, compare, family, is_comparable, unravel,
+    AttributeDiff, Comparator, ComponentDiff, Diff, EqualBlocks, LayerDiff, Layers, Scratch, Side,
+    Squares, Tally, TensorPair, Tolerance, ValueDiff, compare, family, is_comparable, unravel,
 };
 use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::layout::number::ElementType;
@@ -21,6 +21,8 @@ const NONE: u64 = u32::MAX as u64;
 pub(crate) struct Differ {
     out: Diff,
     pairs: Vec<TensorPair>,
+    /// Sums over the values of each pair, if they were compared.
+    sums: Vec<Option<Squares>>,
     tolerance: Option<Tolerance>,
     now: Option<Now>,
 }
@@ -40,7 +42,8 @@ impl Differ {
     pub(crate) fn begin(a: &Index, b: &Index, rtol: f64, atol: f64) -> Differ {
         let (out, pairs) = compare(a, b, |_| true);
         let tolerance = (!rtol.is_nan()).then_some(Tolerance { rtol, atol });
-        Differ { out, pairs, tolerance, now: None }
+        let sums = vec![None; pairs.len()];
+        Differ { out, pairs, sums, tolerance, now: None }
     }
 
     pub(crate) fn len(&self) -> Answer {
@@ -163,6 +166,8 @@ impl Differ {
             a: Side { source: "", tensor: name, element_type: &now.types.0 },
             b: Side { source: "", tensor: name, element_type: &now.types.1 },
             tolerance: self.tolerance,
+            // The bytes are here already.
+            equal: EqualBlocks::Sum,
         };
         let start = now.tally.count;
         compare.elements(start, count, a, b, &mut now.tally, &mut now.scratch)?;
@@ -172,6 +177,9 @@ impl Differ {
     /// Ends the comparison of elements.
     pub(crate) fn values_end(&mut self) -> Result<Answer, Error> {
         let Some(now) = self.now.take() else { return Err(CALL.broken("no comparison was begun")) };
+        if let (None, Some(sums)) = (now.component, self.sums.get_mut(now.pair)) {
+            *sums = now.tally.sums();
+        }
         let pair = self.pair_mut(now.pair as u32)?;
         let shape = pair.a.shape();
         match now.component {
@@ -191,8 +199,49 @@ impl Differ {
         Ok(Answer::NOTHING)
     }
 
+    /// Returns the pairs whose values must be read for the sums of their layers, in which others changed: quantized ones
+    /// with the same components.
+    pub(crate) fn unsummed(&self) -> Answer {
+        let mut layers = Layers::default();
+        let numbers: Vec<usize> = self.pairs.iter().map(|p| layers.number(p.a.name())).collect();
+        let is_changed = |pair: &TensorPair| pair.diff.values.as_ref().is_some_and(|v| v.unequal > 0);
+        let mut changed = vec![false; numbers.iter().max().map_or(0, |last| last + 1)];
+        for (pair, number) in self.pairs.iter().zip(&numbers) {
+            if let (true, Some(layer)) = (is_changed(pair), changed.get_mut(*number)) {
+                *layer = true;
+            }
+        }
+        let wanted = self.pairs.iter().zip(&self.sums).zip(&numbers).enumerate();
+        let wanted = wanted.filter(|(_, ((pair, sums), number))| {
+            let is_same = pair.diff.components.is_empty()
+                && pair.diff.shapes.is_none()
+                && pair.diff.incomparable.is_none();
+            changed.get(**number) == Some(&true)
+                && sums.is_none()
+                && is_same
+                && pair.a.layout().is_computed()
+        });
+        Answer::numbers(wanted.map(|(at, _)| at as u64))
+    }
+
+    /// Returns the differences by layer.
+    fn layers(&self) -> Vec<LayerDiff> {
+        let mut layers = Layers::default();
+        for (pair, sums) in self.pairs.iter().zip(&self.sums) {
+            let is_data = match pair.a.layout() {
+                Layout::Records | Layout::Blob | Layout::Other(_) => true,
+                _ => false,
+            };
+            let count = if is_data { 0 } else { pair.a.count() };
+            let diff = Some(&pair.diff).filter(|diff| diff.is_change());
+            layers.add(pair.a.name(), count, diff, sums.as_ref());
+        }
+        layers.finish()
+    }
+
     /// Returns the differences. `pair` of a changed tensor is the index of its pair.
     pub(crate) fn finish(mut self) -> Answer {
+        self.out.layers = self.layers();
         let changed: Vec<(usize, TensorPair)> =
             self.pairs.into_iter().enumerate().filter(|(_, pair)| pair.diff.is_change()).collect();
         self.out.identical = self.out.compared - changed.len() as u64;
@@ -215,6 +264,9 @@ impl Differ {
                 json::list(&changed, text, |(at, pair), text| text.push_str(&tensor(*at, pair)));
             })
             .with("attributes", |text| attributes(&out.attributes, text))
+            .with("layers", |text| {
+                json::list(&out.layers, text, |layer, text| text.push_str(&layer_facts(layer)));
+            })
             .finish();
         Answer::text(text)
     }
@@ -281,6 +333,11 @@ fn values(diff: Option<&ValueDiff>, out: &mut String) {
         .number("differing", diff.differing)
         .with("maxAbs", |out| json::maybe_float(Some(diff.max_abs), out))
         .with("maxRel", |out| json::maybe_float(Some(diff.max_rel), out))
+        .with("share", |out| json::maybe_float(Some(diff.share()), out))
+        .number("nonFinite", diff.non_finite)
+        .with("rms", |out| json::maybe_float(diff.rms, out))
+        .with("relative", |out| json::maybe_float(diff.relative, out))
+        .with("cosine", |out| json::maybe_float(diff.cosine, out))
         .with("first", |out| match &diff.first {
             None => out.push_str("null"),
             Some(first) => {
@@ -294,6 +351,23 @@ fn values(diff: Option<&ValueDiff>, out: &mut String) {
             }
         });
     out.push_str(&one.finish());
+}
+
+fn layer_facts(layer: &LayerDiff) -> String {
+    Object::new()
+        .maybe_text("name", layer.name.as_deref())
+        .number("tensors", layer.tensors)
+        .number("changed", layer.changed)
+        .number("uncompared", layer.uncompared)
+        .number("count", layer.count)
+        .number("unequal", layer.unequal)
+        .with("share", |out| json::maybe_float(Some(layer.share()), out))
+        .with("maxAbs", |out| json::maybe_float(Some(layer.max_abs), out))
+        .number("nonFinite", layer.non_finite)
+        .with("rms", |out| json::maybe_float(layer.rms, out))
+        .with("relative", |out| json::maybe_float(layer.relative, out))
+        .with("cosine", |out| json::maybe_float(layer.cosine, out))
+        .finish()
 }
 
 /// Appends differences of attributes. A missing attribute is left out, because null is a value.

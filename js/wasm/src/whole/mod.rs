@@ -155,6 +155,12 @@ pub extern "C" fn diff_same_content(at: u32) -> u32 {
     call(|state| state.whole.differ()?.same_content(at))
 }
 
+/// Returns the pairs whose values must be read for the sums of their layers.
+#[unsafe(no_mangle)]
+pub extern "C" fn diff_unsummed() -> u32 {
+    call(|state| Ok(state.whole.differ()?.unsummed()))
+}
+
 /// Returns the differences.
 #[unsafe(no_mangle)]
 pub extern "C" fn diff_finish() -> u32 {

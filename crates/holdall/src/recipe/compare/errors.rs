@@ -1,6 +1,7 @@
 //! Sums over the differences between values and those of a source.
 
 use super::{Deviation, WorstBlock};
+use holdall_core::diff::Squares;
 use holdall_core::model::BlockType;
 
 /// How far the values of a tensor may be from those of its source.
@@ -43,30 +44,6 @@ pub(super) struct Sums {
     blocks: u64,
 }
 
-#[derive(Debug, Default, Clone, Copy)]
-struct Squares {
-    source: f64,
-    converted: f64,
-    both: f64,
-    error: f64,
-}
-
-impl Squares {
-    fn add(&mut self, other: &Squares) {
-        self.source += other.source;
-        self.converted += other.converted;
-        self.both += other.both;
-        self.error += other.error;
-    }
-
-    fn relative(&self) -> f64 {
-        match self.error == 0.0 {
-            true => 0.0,
-            false => (self.error / self.source).sqrt(),
-        }
-    }
-}
-
 impl Sums {
     /// Adds values of the source and of the converted tensor, in blocks of `block` elements if it has blocks.
     pub(super) fn add(&mut self, source: &[f32], converted: &[f32], block: Option<u64>) {
@@ -94,9 +71,7 @@ impl Sums {
                 true => f64::from(a) * f64::from(a),
                 false => 0.0,
             };
-            squares.source += square;
-            squares.converted += square;
-            squares.both += square;
+            squares.add(&Squares::of_equal(square));
             return;
         }
         let (a, b) = (f64::from(a), f64::from(b));
@@ -108,25 +83,21 @@ impl Sums {
         self.max = self.max.max(difference);
         self.max_relative =
             self.max_relative.max(if relative.is_nan() { f64::INFINITY } else { relative });
-        squares.source += a * a;
-        squares.converted += b * b;
-        squares.both += a * b;
-        squares.error += difference * difference;
+        squares.add(&Squares {
+            source: a * a,
+            other: b * b,
+            product: a * b,
+            difference: difference * difference,
+        });
     }
 
     pub(super) fn error(&self) -> Deviation {
         let squares = &self.squares;
-        let lengths = squares.source.sqrt() * squares.converted.sqrt();
-        let cosine = match (squares.error == 0.0, lengths == 0.0) {
-            (true, _) => 1.0,
-            (false, true) => 0.0,
-            (false, false) => (squares.both / lengths).clamp(-1.0, 1.0),
-        };
         Deviation {
             max: self.max,
-            rms: (squares.error / self.count.max(1) as f64).sqrt(),
+            rms: squares.rms(self.count),
             relative: squares.relative(),
-            cosine,
+            cosine: squares.cosine(),
         }
     }
 
