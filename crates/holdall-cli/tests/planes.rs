@@ -42,3 +42,28 @@ fn planes_are_shown_extracted_and_edited() {
     assert_eq!(z["components"]["p1"]["encoding"], "zstd");
     holdall(["verify", &edited]).ends_with(0);
 }
+
+#[test]
+fn the_smallest_encodings_say_what_they_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = |name: &str| folder.path().join(name).display().to_string();
+    let planes = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/ztensor/planes-all.zt");
+    let (dense, small) = (to("dense.zt"), to("small.zt"));
+    holdall(["convert", planes, &dense, "--dense"]).ends_with(0);
+    let said = holdall(["convert", &dense, &small, "--smallest"]).ends_with(0).err;
+    assert!(said.contains("saved ") && said.contains(" in byte planes, "), "{said}");
+    let json =
+        holdall(["convert", &dense, &small, "--smallest", "-f", "--json"]).ends_with(0).json();
+    assert!(json["in_planes"].as_u64().unwrap() >= 4, "{json}");
+    let (decoded, stored) =
+        (json["decoded_len"].as_u64().unwrap(), json["target_len"].as_u64().unwrap());
+    assert_eq!(stored, std::fs::metadata(&small).unwrap().len());
+    assert!(stored * 10 < decoded * 9, "{json}");
+    holdall(["diff", &dense, &small, "--quiet"]).ends_with(0);
+    holdall(["verify", &small]).ends_with(0);
+    // It replaces `--encoding`, and only zTensor has planes.
+    let e = holdall(["convert", &dense, &to("x.zt"), "--smallest", "--encoding", "zstd"]);
+    assert!(e.ends_with(2).err.contains("--encoding"));
+    let e = holdall(["convert", &dense, &to("x.safetensors"), "--smallest"]);
+    assert!(e.err.contains("write/not-in-format"), "{e:?}");
+}

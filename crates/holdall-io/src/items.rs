@@ -7,7 +7,7 @@ use crate::copy::Copier;
 pub use crate::copy::CopyMode;
 use crate::error::SAME_NAME;
 use crate::file::Tensor;
-use crate::planes::PlaneSource;
+use crate::planes::{PlaneSource, smallest};
 use crate::sink::Sink;
 use crate::work::Work;
 use crate::writer::Writer;
@@ -269,7 +269,12 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
         ComponentSource::Cast(cast) => (&cast.tensor, &cast.component, Some(cast.to), None),
         ComponentSource::Plane(source) => {
             let (tensor, plane) = source.origin();
-            let component = tensor.component(&Role::Data).filter(|_| is_dense(tensor));
+            // A tensor that is in planes already has this one.
+            let component = match tensor.layout() {
+                Layout::Planes(own) => own.roles().nth(plane).and_then(|p| tensor.component(&p)),
+                Layout::Dense => tensor.component(&Role::Data),
+                _ => None,
+            };
             let Some(component) = component else { return Ok(None) };
             data = component;
             (tensor, &data, None, Some(plane))
@@ -298,10 +303,6 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
         _ => crc32c(&[]),
     };
     Ok(Some(Content::Sum { decoded_len, crc }))
-}
-
-fn is_dense(tensor: &Tensor) -> bool {
-    *tensor.layout() == Layout::Dense
 }
 
 /// Returns the bytes that will be written for a component of an open file, in pieces.
@@ -361,6 +362,12 @@ pub fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Work) -> 
             match feed {
                 ComponentSource::Component(feed) => {
                     let (tensor, c) = *feed;
+                    if keep == CopyMode::Nothing
+                        && writer.chooses_encoding()
+                        && let Some(choice) = smallest::of_component(&tensor, &c)?
+                    {
+                        writer.encode_in(choice)?;
+                    }
                     copier.copy(writer, &tensor, &c, keep).map_err(|e| {
                         if e.source_name().is_some_and(|name| name != tensor.file().name()) {
                             // An error of the target, not of the source component.

@@ -143,10 +143,13 @@ impl Writing<'_> {
         }
         if self.encoding.as_deref() == Some("planes") {
             options = options.with_planes();
+        } else if self.encoding.as_deref() == Some("smallest") {
+            options = options.with_smallest();
         } else if let Some(name) = self.encoding.as_deref() {
             let known = Encoding::from_name(name).filter(|encoding| encoding.is_writable());
             let Some(encoding) = known else {
-                let names = Encoding::writable().map(Encoding::as_str).chain(["planes"]);
+                let names =
+                    Encoding::writable().map(Encoding::as_str).chain(["planes", "smallest"]);
                 let known: Vec<_> = names.map(|name| format!("\"{name}\"")).collect();
                 return Err(unknown(py, "encoding", name, &known.join(", ")));
             };

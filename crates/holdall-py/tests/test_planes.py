@@ -95,3 +95,25 @@ def test_safetensors_opens_planes(tmp_path: Path, weights: dict[str, np.ndarray]
         for name in "ac":
             assert same(file.get_tensor(name), weights[name])
             assert same(file.get_slice(name)[2:5, 1], weights[name][2:5, 1])
+
+
+def test_the_smallest_encoding_of_each_tensor(tmp_path: Path, weights: dict[str, np.ndarray]) -> None:
+    rng = np.random.default_rng(5)
+    arrays = {
+        **weights,
+        "counts": np.arange(100_000, dtype=np.int64) * 3,
+        "noise": rng.integers(0, 256, 200_000, dtype=np.uint8),
+    }
+    plain, path, saved = tmp_path / "plain.zt", tmp_path / "smallest.zt", tmp_path / "saved.zt"
+    holdall.save(plain, arrays)
+    report = holdall.convert(plain, path, encoding="smallest")
+    holdall.save(saved, arrays, encoding="smallest")
+    assert report.in_planes >= 3 and report.compressed >= 1
+    for made in (path, saved):
+        assert made.stat().st_size < 0.95 * plain.stat().st_size
+        with holdall.open(made) as file:
+            assert file["a"].layout == "planes.f32"
+            for name, array in arrays.items():
+                assert file[name].numpy().tobytes() == np.ascontiguousarray(array).tobytes(), name
+    with pytest.raises(holdall.UsageError, match="planes"):
+        holdall.save(tmp_path / "x.safetensors", arrays, encoding="smallest")

@@ -11,14 +11,15 @@ mod shards;
 pub use schema::{infer_schema, schema, schema_of_tensors};
 
 use crate::delta::{self, NOT_MODEL};
-use crate::form::{FormRule, Forming, ReformedTensor, Reforms, TensorForm, is_simple};
+use crate::form::{FormRule, Forming, ReformedTensor, Reforms, TensorForm};
 use crate::repack::{SparseForms, attributes_of_elements, is_sparse};
 use expected::is_made_dense;
 use holdall_core::layout::cast::{FloatType, Overflow};
 use holdall_core::layout::number::ElementType;
 use holdall_core::ledger::{Expected, Record};
 use holdall_core::{
-    Attributes, DType, Encode, Layout, LogicalType, Remedy, Result, TensorSpec, Value, Warning,
+    Attributes, DType, Encode, Encoding, Layout, LogicalType, Remedy, Result, Stored, TensorSpec,
+    Value, Warning,
 };
 use holdall_formats::shards::{PART, SPLIT};
 use holdall_io::Work;
@@ -287,6 +288,10 @@ pub struct ConvertReport {
     pub overflowed: u64,
     /// The tensors that contain overflowed elements.
     pub overflows: Vec<Overflowed>,
+    /// Number of tensors that were written in byte planes; 0 for a dry run.
+    pub in_planes: u64,
+    /// Number of other tensors of which a component was compressed; 0 for a dry run.
+    pub compressed: u64,
     /// The tensors that became sparse or quantized; for a dry run, without the errors.
     pub reformed: Vec<ReformedTensor>,
     /// The quantized weights that became dense, with the tensors that stored them.
@@ -490,14 +495,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
                     (None, Some(first)) => over = Some(first),
                     (_, None) => {}
                 }
-                let in_planes = match options.makes_planes(&tensor) {
-                    true => planes::item(&tensor, false)?,
-                    false => None,
-                };
-                match in_planes {
-                    Some(item) => (item, None),
-                    None => (item(&tensor, &*encoder, &forms, options)?, None),
-                }
+                (item(&tensor, &*encoder, &forms, options)?, None)
             }
         };
         if let Some(name) = options.renames.iter().find_map(|r| r.apply(tensor.name())) {
@@ -584,6 +582,7 @@ fn run<S: Sink>(
     let writer = write_items(file, sink, encoder, &write, items)?;
     let finished = writer.close().map_err(|e| target_error(e, &write).in_source(file.name()))?;
     report.left_behind = ledger::close(file, finished.record(), &expected)?;
+    report_stored(&mut report, finished.record());
     report.target_len = finished.len();
     let done = finished.publish()?;
     report_changes(&mut report, casts, forming);
@@ -628,6 +627,18 @@ fn report_changes(
     report.reformed = forming.into_iter().map(|(name, form)| form.report(name)).collect();
 }
 
+/// Adds how many tensors are stored in which way.
+fn report_stored(report: &mut ConvertReport, record: &Record) {
+    for (spec, stored) in record.tensors() {
+        let is_coded = |stored: &Stored| stored.encoding != Encoding::Raw;
+        match spec.layout {
+            Layout::Planes(_) => report.in_planes += 1,
+            _ if stored.iter().flatten().any(is_coded) => report.compressed += 1,
+            _ => {}
+        }
+    }
+}
+
 fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) -> ConvertReport {
     let components = || items.iter().flat_map(|i| &i.spec.components);
     ConvertReport {
@@ -643,6 +654,8 @@ fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) 
         cast: 0,
         overflowed: 0,
         overflows: Vec::new(),
+        in_planes: 0,
+        compressed: 0,
         reformed: Vec::new(),
         dequantized: Vec::new(),
         files: Vec::new(),
@@ -650,12 +663,16 @@ fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) 
 }
 
 impl Convert {
-    /// Returns `true` if the write options ask for planes of a tensor that is not in planes yet. One that is cast is written
-    /// in planes by the writer, once it has its new type.
+    /// Returns `true` if the write options ask for planes of a tensor. One that is in planes gets new ones where the encoding of
+    /// each is chosen again. One that is cast is written in planes by the writer, once it has its new type.
     fn makes_planes(&self, tensor: &Tensor) -> bool {
-        let is_in_planes = matches!(tensor.layout(), Layout::Planes(_));
+        let has_elements = match tensor.layout() {
+            Layout::Dense | Layout::Strided => true,
+            Layout::Planes(_) => self.write.has_smallest(),
+            _ => false,
+        };
         let is_cast = self.casts.target(tensor.name()).is_some();
-        self.write.has_planes() && !is_in_planes && !is_cast && is_simple(tensor)
+        self.write.has_planes() && has_elements && !is_cast
     }
 }
 
@@ -666,6 +683,14 @@ pub(crate) fn item(
     forms: &SparseForms,
     options: &Convert,
 ) -> Result<Item> {
+    let in_planes = match options.makes_planes(tensor) {
+        true if options.write.has_smallest() => planes::smallest_item(tensor)?,
+        true => planes::item(tensor, false)?,
+        false => None,
+    };
+    if let Some(item) = in_planes {
+        return Ok(item);
+    }
     let has_elements =
         || is_sparse(tensor) || tensor.layout().is_computed() || tensor.description().is_some();
     if is_made_dense(tensor.layout()) || (options.dense && has_elements()) {

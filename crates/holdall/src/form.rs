@@ -257,7 +257,7 @@ impl Reforms {
 }
 
 /// Returns `true` if patterns apply to tensors of this layout.
-pub(crate) fn is_simple(tensor: &Tensor) -> bool {
+fn is_simple(tensor: &Tensor) -> bool {
     let is_dense = matches!(
         tensor.layout(),
         Layout::Dense

@@ -78,6 +78,7 @@ mod select;
 mod serve;
 mod shards;
 mod shrink;
+mod smallest;
 mod sources;
 mod stats;
 mod stores;

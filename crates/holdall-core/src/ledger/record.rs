@@ -64,6 +64,11 @@ impl Record {
         }
     }
 
+    /// Returns the tensors, and how each of their components was stored, if it was.
+    pub fn tensors(&self) -> impl Iterator<Item = (&TensorSpec, &[Option<Stored>])> {
+        self.tensors.iter().map(|tensor| (&*tensor.spec, &tensor.stored[..]))
+    }
+
     /// Returns the number of tensors.
     pub fn len(&self) -> usize {
         self.tensors.len()

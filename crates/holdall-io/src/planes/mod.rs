@@ -1,7 +1,9 @@
 //! Tensors in byte planes: joined into dense ones, and made from them.
 
+pub(crate) mod smallest;
 pub(crate) mod split;
 
+pub use smallest::smallest_item;
 pub use split::{PlaneSource, best, item};
 
 use crate::buffer::Buffer;

@@ -15,14 +15,14 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The level at which zstd compresses literals only: the bytes of a plane hardly ever repeat, but some are frequent.
-const LITERALS_ONLY: i32 = -131_072;
+pub(super) const LITERALS_ONLY: i32 = -131_072;
 /// Elements of a sample, and the number of samples, from which the entropy of a plane is estimated.
 const SAMPLE: u64 = 8 << 10;
 const SAMPLES: u64 = 8;
 /// Bits per byte from which compressing a plane saves less than 3 %.
 const RAW_FROM: f64 = 7.76;
 /// Bytes that a component takes besides its own: its entry in a manifest, and the padding before it.
-const COMPONENT_COST: f64 = 128.;
+pub(super) const COMPONENT_COST: f64 = 128.;
 /// The most bytes of a dense tensor whose planes are all made at once, and kept until they are written.
 const AT_ONCE: u64 = 64 << 20;
 /// Elements of a piece of a longer tensor.
@@ -34,16 +34,30 @@ const PIECE: u64 = 4 << 20;
 /// # Errors
 /// Returns the errors of reading the samples.
 pub fn item(tensor: &Tensor, required: bool) -> Result<Option<Item>> {
-    let plane_type = tensor.dense_type().filter(|plane_type| plane_type.logical_type.is_none());
-    let Some(plane_type) = plane_type.and_then(|plane_type| PlaneType::by_dtype(plane_type.dtype))
-    else {
-        return Ok(None);
-    };
+    let Some(plane_type) = plane_type_of(tensor) else { return Ok(None) };
     let count = tensor.count();
     let entropies = entropies(&frequencies(tensor, plane_type)?);
     if count == 0 || !(required || is_smaller(plane_type, count, &entropies)) {
         return Ok(None);
     }
+    Ok(Some(make(tensor, plane_type, entropies.iter().map(compression).collect())))
+}
+
+/// How each plane is compressed, if it is.
+pub(crate) type PlaneEncodings = Vec<Option<Compression>>;
+
+/// Returns the type of the planes that a tensor of an open file can be written in.
+pub(super) fn plane_type_of(tensor: &Tensor) -> Option<&'static PlaneType> {
+    let element_type = tensor.dense_type().filter(|of| of.logical_type.is_none())?;
+    PlaneType::by_dtype(element_type.dtype)
+}
+
+/// Creates an item that writes a tensor in planes, compressed in these ways.
+pub(super) fn make(
+    tensor: &Tensor,
+    plane_type: &'static PlaneType,
+    encodings: PlaneEncodings,
+) -> Item {
     let split = Arc::new(SplitTensor {
         tensor: tensor.clone(),
         plane_type,
@@ -56,8 +70,8 @@ pub fn item(tensor: &Tensor, required: bool) -> Result<Option<Item>> {
     };
     let attributes = without_parameters(tensor.layout(), tensor.attributes());
     let spec = spec(plane_type, tensor.name(), tensor.shape(), attributes);
-    let feeds = entropies.iter().map(compression).enumerate().map(source).collect();
-    Ok(Some(Item { spec, feeds, keep: CopyMode::Nothing }))
+    let feeds = encodings.into_iter().enumerate().map(source).collect();
+    Item { spec, feeds, keep: CopyMode::Nothing }
 }
 
 /// Returns the description of a tensor in planes.

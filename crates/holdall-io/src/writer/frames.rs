@@ -5,8 +5,7 @@ use crate::compress::{Buffers, Compression, Compressor};
 use crate::sink::Sink;
 use holdall_core::codec::SINGLE_FRAME_MAX;
 use holdall_core::model::Hasher;
-use holdall_core::{Encoding, Result, Stored};
-use std::sync::Arc;
+use holdall_core::{Encoding, Result, Stored, TensorSpec};
 
 impl<S: Sink> Writer<S> {
     /// Returns how components are compressed in `encoding`: with the level of the options if they have this encoding.
@@ -37,7 +36,9 @@ impl<S: Sink> Writer<S> {
         let spec = current.tensor.components.get(current.component);
         let width = spec.map_or(1, |spec| spec.dtype.width());
         match current.to {
-            To::Sink { .. } => current.to = self.frames(compression, width, current.left),
+            To::Sink { .. } | To::Sampled(_) => {
+                current.to = self.frames(compression, width, current.left)
+            }
             To::Frames { buffers, first: true, .. } if buffers.decoded.is_empty() => {
                 self.spare.push(buffers);
                 current.to = self.frames(compression, width, current.left);
@@ -50,13 +51,24 @@ impl<S: Sink> Writer<S> {
     /// Writes the current component without compression, regardless of the options.
     pub(crate) fn uncompressed(&mut self) -> Result<()> {
         let Some(mut current) = self.current.take() else { return Ok(()) };
-        if let To::Frames { buffers, .. } = current.to {
-            self.spare.push(buffers);
-            let tensor = Arc::clone(&current.tensor);
-            current.to = self.straight(&tensor, current.component)?;
+        if matches!(current.to, To::Frames { .. } | To::Sampled(_)) {
+            current.to = self.straight_instead(current.to, &current.tensor, current.component)?;
         }
         self.current = Some(current);
         Ok(())
+    }
+
+    /// Prepares to append the bytes of a component that has not received any, instead of compressing them.
+    pub(super) fn straight_instead(
+        &mut self,
+        to: To,
+        tensor: &TensorSpec,
+        component: usize,
+    ) -> Result<To> {
+        if let To::Frames { buffers, .. } = to {
+            self.spare.push(buffers);
+        }
+        self.straight(tensor, component)
     }
 
     pub(super) fn compress(&mut self, buffers: Buffers, slot: Slot) -> Result<()> {

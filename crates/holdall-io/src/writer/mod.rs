@@ -3,6 +3,7 @@
 mod finished;
 mod frames;
 mod options;
+mod sampled;
 mod whole;
 
 pub use finished::Finished;
@@ -89,6 +90,8 @@ pub(crate) struct AsIs {
 }
 
 enum To {
+    /// Collects the first bytes, by which the encoding is chosen.
+    Sampled(Vec<u8>),
     /// Appends directly to the sink. `start` is the offset of the component, `hasher` its digest so far.
     Sink { start: u64, hasher: Option<Hasher> },
     /// Collects all bytes, which the encoder then writes in the file's own syntax (such as JSON values).
@@ -269,6 +272,7 @@ impl<S: Sink> Writer<S> {
             }
             let to = match self.options.encoding {
                 _ if self.encoder.stores_in_header(&tensor, component) => To::Words(Vec::new()),
+                _ if self.options.smallest => To::Sampled(Vec::new()),
                 Encoding::Raw => self.straight(&tensor, component)?,
                 encoding => {
                     let usual = self.usual(encoding);
@@ -403,10 +407,8 @@ impl<S: Sink> Writer<S> {
 
     fn take_as_is(&mut self, as_is: AsIs) -> Result<()> {
         let Some(mut current) = self.current.take() else { return Ok(()) };
-        if let To::Frames { buffers, .. } = current.to {
-            self.spare.push(buffers);
-            let tensor = Arc::clone(&current.tensor);
-            current.to = self.straight(&tensor, current.component)?;
+        if matches!(current.to, To::Frames { .. } | To::Sampled(_)) {
+            current.to = self.straight_instead(current.to, &current.tensor, current.component)?;
         }
         if let (To::Sink { hasher, .. }, Some(_)) = (&mut current.to, &as_is.digest) {
             *hasher = None;
@@ -448,6 +450,11 @@ impl<S: Sink> Writer<S> {
                 return Err(WRITE_LEN.broken(format!("{more} more bytes than were declared")));
             };
             self.options.work.check()?;
+            if let To::Sampled(first) = &mut current.to {
+                let first = std::mem::take(first);
+                bytes = self.sample(current, first, bytes)?;
+                continue;
+            }
             let now = current.left.min(bytes.len() as u64).min(STRETCH) as usize;
             let (now, later) = bytes.split_at(now);
             let count = self.take_bytes(&mut current, now)?;
@@ -467,7 +474,7 @@ impl<S: Sink> Writer<S> {
     /// Appends bytes to a component, and returns how many were taken.
     fn take_bytes(&mut self, current: &mut Current, bytes: &[u8]) -> Result<usize> {
         match &mut current.to {
-            To::Words(all) => {
+            To::Words(all) | To::Sampled(all) => {
                 all.extend_from_slice(bytes);
                 Ok(bytes.len())
             }
@@ -541,6 +548,11 @@ impl<S: Sink> Writer<S> {
                 let last = Some(hasher.map(Hasher::finish));
                 self.compress(buffers, Slot { tensor, component, compression, first: true, last })
             }
+            // An empty component stays raw.
+            To::Sampled(_) => {
+                let to = self.straight(&tensor, component)?;
+                self.complete(Current { tensor, component, left: 0, as_is, to })
+            }
             To::Frames { .. } => Ok(()),
         }
     }
@@ -571,7 +583,7 @@ impl<S: Sink> Writer<S> {
         let mut buffer = vec![0; 1 << 20];
         let mut done = 0;
         while let Some(current) = &self.current {
-            let (left, component) = (current.left, current.component);
+            let (left, component) = (current.missing(), current.component);
             let most = left.min(buffer.len() as u64) as usize;
             match from.read(&mut buffer[..most]) {
                 Ok(0) => break,
@@ -606,7 +618,8 @@ impl<S: Sink> Writer<S> {
 
     #[cold]
     fn incomplete(&self, current: &Current) -> Error {
-        let e = WRITE_LEN.broken(format!("{} of the declared bytes are missing", current.left));
+        let missing = current.missing();
+        let e = WRITE_LEN.broken(format!("{missing} of the declared bytes are missing"));
         let e = e.in_tensor(current.tensor.name.as_str());
         match current.tensor.components.get(current.component) {
             Some(spec) => e.in_component(&spec.role),

@@ -21,6 +21,7 @@ pub struct WriteOptions {
     pub(crate) encoding: Encoding,
     pub(crate) level: Option<i32>,
     pub(super) planes: bool,
+    pub(super) smallest: bool,
     pub(super) digest: DigestChoice,
     /// Whether an existing file is replaced. Default: `false`.
     pub overwrite: bool,
@@ -46,6 +47,7 @@ impl WriteOptions {
             encoding: Encoding::Raw,
             level: None,
             planes: false,
+            smallest: false,
             digest: DigestChoice::Default,
             work: Work::default(),
             overwrite: false,
@@ -93,6 +95,20 @@ impl WriteOptions {
     pub fn with_planes(mut self) -> WriteOptions {
         self.planes = true;
         self.with_encoding(Encoding::ZSTD, None)
+    }
+
+    /// Writes each tensor in the smallest of its lossless encodings, by samples of its elements: dense floats in
+    /// [byte planes](holdall_core::layout::planes), other components in zstd, and what would save less than 3 % as it is. Replaces
+    /// the encoding that was set before. Memory is that of [`WriteOptions::with_planes`]. Creating the writer fails if the format
+    /// cannot hold planes.
+    pub fn with_smallest(mut self) -> WriteOptions {
+        self.smallest = true;
+        self.with_planes()
+    }
+
+    /// Returns `true` if each tensor is written in the smallest of its encodings.
+    pub fn has_smallest(&self) -> bool {
+        self.smallest
     }
 
     /// Returns `true` if floats are written in planes.

@@ -1,7 +1,10 @@
 //! Tensors that are collected whole, to be written in byte planes.
 
 use super::Writer;
-use crate::planes::split::{compression, entropies, frequencies_of, is_smaller, spec};
+use crate::planes::smallest::{planes_of_samples, samples_of};
+use crate::planes::split::{
+    PlaneEncodings, compression, entropies, frequencies_of, is_smaller, spec,
+};
 use crate::sink::Sink;
 use holdall_core::layout::without_parameters;
 use holdall_core::model::plane::PlaneType;
@@ -67,16 +70,18 @@ impl<S: Sink> Writer<S> {
     /// Writes a tensor that was collected, in planes if that is smaller.
     pub(super) fn write_whole(&mut self, whole: WholeTensor) -> Result<()> {
         let WholeTensor { spec: dense, plane_type, bytes } = whole;
-        let entropies = entropies(&frequencies_of(plane_type, &bytes));
-        if !is_smaller(plane_type, (bytes.len() / plane_type.count) as u64, &entropies) {
+        let Some(encodings) = self.plane_encodings(plane_type, &bytes)? else {
             self.begin_tensor(dense)?;
+            if self.options.smallest {
+                self.choose_encoding(&samples_of(&bytes, plane_type.count as u64))?;
+            }
             return self.write_all(&bytes);
-        }
+        };
         let attributes = without_parameters(&dense.layout, &dense.attributes);
         self.in_planes.insert(dense.name.clone());
         self.begin_tensor(spec(plane_type, &dense.name, &dense.shape, attributes))?;
-        for (at, entropy) in entropies.iter().enumerate() {
-            if let Some(compression) = compression(entropy) {
+        for (at, compression) in encodings.into_iter().enumerate() {
+            if let Some(compression) = compression {
                 self.compressed(compression);
             } else {
                 self.uncompressed()?;
@@ -89,5 +94,21 @@ impl<S: Sink> Writer<S> {
             }
         }
         Ok(())
+    }
+
+    /// Returns how each plane of a tensor is compressed, or `None` if the tensor is smaller dense.
+    fn plane_encodings(
+        &self,
+        plane_type: &'static PlaneType,
+        bytes: &[u8],
+    ) -> Result<Option<PlaneEncodings>> {
+        let count = (bytes.len() / plane_type.count) as u64;
+        if self.options.smallest {
+            let samples = samples_of(bytes, plane_type.count as u64);
+            return planes_of_samples(plane_type, count, &samples, false);
+        }
+        let entropies = entropies(&frequencies_of(plane_type, bytes));
+        let is_smaller = is_smaller(plane_type, count, &entropies);
+        Ok(is_smaller.then(|| entropies.iter().map(compression).collect()))
     }
 }

@@ -162,7 +162,8 @@ def convert(
         source: A source for :func:`holdall.open`, or an open file; or a folder of ``.npy`` files, whose tensors are
             named after their paths.
         target: A path, or an object with ``write``.
-        encoding: ``"raw"`` or ``"zstd"`` for every component, or ``"planes"`` as for :func:`save`; by default each stays as it is.
+        encoding: ``"raw"`` or ``"zstd"`` for every component, ``"planes"`` or ``"smallest"`` as for :func:`save`; by
+            default each stays as it is.
         include, exclude: Patterns (``"layers.*.weight"``) of the tensors to write, and of those to leave out.
         rename: Rules such as ``"model.*=*"``.
         sharing: What to do with components that have the same bytes.

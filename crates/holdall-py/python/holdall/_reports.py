@@ -299,6 +299,9 @@ class ConvertReport:
     #: The number of values out of range of the new type, and the tensors that contain them.
     overflowed: int
     overflows: list[Overflowed]
+    #: The number of tensors that were written in byte planes, and of other tensors with a compressed component.
+    in_planes: int
+    compressed: int
     #: Tensors that were made sparse or quantized.
     reformed: list[Reformed]
     #: The quantized weights that became dense, with the names of the tensors that the target does not have.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["save", "save_bytes", "Writer", "TensorSpec"]
 
-Encoding = Literal["raw", "zstd", "planes"]
+Encoding = Literal["raw", "zstd", "planes", "smallest"]
 Digest = Literal["none", "crc32c", "xxh3", "sha256"]
 Tied = Literal["auto", "share", "copy"]
 Part = Writable | Rows | Component
@@ -86,7 +86,7 @@ def save(
             other values are written as JSON. Tensors of open files keep their own attributes.
         encoding: ``"raw"``; ``"zstd"`` (zTensor only) at ``level`` (default 3); or ``"planes"`` (zTensor only): floats in byte
             planes, without loss in two thirds (bfloat16) or five sixths (float32) of the bytes of trained weights, and
-            everything else in zstd.
+            everything else in zstd; or ``"smallest"`` (zTensor only): the smallest of these for each tensor, by samples.
         digest: ``"crc32c"``, ``"xxh3"``, ``"sha256"`` or ``"none"``; by default the first of these that the format can store.
         align: The start of every component is a multiple of this many bytes, a power of two.
         version: Version of the format; by default the newest.

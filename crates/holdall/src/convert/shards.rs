@@ -1,7 +1,9 @@
 //! Writes a model in several files: assigns tensors to shards and writes their folder.
 
 use super::refusals::target_error;
-use super::{ConvertReport, Prepared, ledger, len_of, report, report_changes, write_items};
+use super::{
+    ConvertReport, Prepared, ledger, len_of, report, report_changes, report_stored, write_items,
+};
 #[cfg(feature = "ztensor2")]
 use bytes::Bytes;
 #[cfg(feature = "ztensor2")]
@@ -245,6 +247,7 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
         record.merge(Record::new(Some(write.attributes.clone())));
     }
     report.left_behind = ledger::close(file, &record, &expected)?;
+    report_stored(&mut report, &record);
     sink.finish(write.durability)?;
     report_changes(&mut report, casts, forming);
     report.files = shards.files();

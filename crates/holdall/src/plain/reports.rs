@@ -151,7 +151,7 @@ impl ToPlain for ConvertReport {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self =>
             tensors, shared, decoded_len, source_len, target_len, left_behind, warnings, cast, overflowed,
-            overflows, reformed, dequantized, files,
+            overflows, in_planes, compressed, reformed, dequantized, files,
         )
     }
 }
