@@ -36,6 +36,7 @@ use std::path::{Path, PathBuf};
   holdall convert model.zt small.zt --quantize 'layers.*=group:4:128'
   holdall convert model.safetensors model.gguf --quantize q8_0
   holdall convert Llama-3.2-1B/ llama.gguf --outtype q8_0        a model that llama.cpp runs
+  holdall convert Llama-3-70B/ out/ --to gguf --max-shard-size 40GB     in several files
   holdall convert in.zt out.zt -s 'encoder.*' --rename 'encoder.*=*'
   holdall convert model.safetensors model.mt --schema s.json     under a schema of your own
   holdall convert model.zt model/ --max-shard-size 5GB           several files and their index
@@ -200,7 +201,9 @@ impl ConvertArgs {
     /// Returns the first option that was given and that does not apply to a model that a recipe converts.
     pub(crate) fn not_for_recipes(&self) -> Option<&'static str> {
         let schema = self.schema.is_some().then_some("--schema");
-        let applies = |name: &&str| ["--align", "--dry-run"].contains(name);
+        let applies = |name: &&str| {
+            ["--align", "--dry-run", "--max-shard-size", "--max-shard-tensors"].contains(name)
+        };
         self.tensor_options().chain(schema).find(|name| !applies(name))
     }
 
@@ -213,8 +216,13 @@ impl ConvertArgs {
         Ok(extension.and_then(formats::by_name).map(|format| (format, None)))
     }
 
+    /// Returns the limits of each file in bytes and in tensors.
+    pub(crate) fn shard_limits(&self) -> (Option<u64>, Option<u64>) {
+        (self.max_shard_size, self.max_shard_tensors)
+    }
+
     /// Returns `true` if a folder of shards is written.
-    fn is_sharded(&self) -> bool {
+    pub(crate) fn is_sharded(&self) -> bool {
         self.max_shard_size.is_some() || self.max_shard_tensors.is_some()
     }
 }

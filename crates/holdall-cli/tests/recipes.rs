@@ -93,6 +93,47 @@ fn a_file_of_a_model_alone_is_written_as_it_is() {
 }
 
 #[test]
+fn a_model_is_written_in_parts_with_other_metadata() {
+    let dir = tempfile::tempdir().unwrap();
+    let (out, source) = (path(&dir, "out"), model("llama3-bpe"));
+    let args =
+        ["convert", &source, &out, "--to", "gguf", "--no-tokenizer", "--max-shard-size", "20kB"];
+    let set = ["--set", "llama.context_length=77", "--set", "general.license=str:mit"];
+    let plan = holdall([&args[..], &set, &["-n", "--json"]].concat()).ends_with(0).json();
+    assert_eq!(plan["files"].as_array().unwrap().len(), 3);
+    assert!(!Path::new(&out).exists());
+    let ran = holdall([&args[..], &set].concat()).ends_with(0);
+    assert!(ran.err.contains("3 files"), "{}", ran.err);
+    assert!(ran.err.contains("set `llama.context_length` to 77 in place of 128"), "{}", ran.err);
+    let first = format!("{out}/llama3-bpe-00001-of-00003.gguf");
+    let found = holdall(["inspect", "--json", &first]).ends_with(0).json();
+    assert_eq!(found["attributes"]["llama.context_length"], 77);
+    assert_eq!(found["attributes"]["general.license"], "mit");
+    let ran = holdall([&args[..], &["-f", "--set", "llama.block_count=3"]].concat()).ends_with(2);
+    assert!(ran.err.contains("size of the tensors"), "{}", ran.err);
+    holdall([&args[..], &["-f", "--set", "nothing"]].concat()).ends_with(2);
+}
+
+#[test]
+fn a_vocabulary_alone_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, gguf) = (path(&dir, "model"), path(&dir, "vocab.gguf"));
+    fs::create_dir(&folder).unwrap();
+    let tokenizer = format!("{}/../../corpus/tokenizers/llama3-bpe", env!("CARGO_MANIFEST_DIR"));
+    for name in ["tokenizer.json", "tokenizer_config.json"] {
+        fs::copy(format!("{tokenizer}/{name}"), format!("{folder}/{name}")).unwrap();
+    }
+    fs::copy(format!("{}/config.json", model("llama3-bpe")), format!("{folder}/config.json"))
+        .unwrap();
+    let args = ["convert", &folder, &gguf, "--vocab-only", "--pre-tokenizer", "llama-bpe"];
+    let ran = holdall(args).ends_with(0);
+    assert!(ran.err.contains("no tensors"), "{}", ran.err);
+    let found = holdall(["inspect", "--json", &gguf]).ends_with(0).json();
+    assert_eq!(found["attributes"]["tokenizer.ggml.model"], "gpt2");
+    holdall([&args[..], &["-f", "--no-tokenizer"]].concat()).ends_with(2);
+}
+
+#[test]
 fn options_that_do_not_apply_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (gguf, source) = (path(&dir, "a.gguf"), model("qwen2"));

@@ -136,7 +136,7 @@ mod _holdall {
     use super::private::{PrivateMaps, another_handle};
     #[pymodule_export]
     use super::recipes::{
-        model_convert, model_diff, model_restore, recipe_described, recipe_texts,
+        model_convert, model_diff, model_restore, model_vocabulary, recipe_described, recipe_texts,
     };
     #[pymodule_export]
     use super::records::{NativeColumn, NativeRecords};

@@ -255,13 +255,13 @@ pub(crate) struct Converting {
 
 /// A number of bytes, as an integer or as text such as `5GB`.
 #[derive(FromPyObject)]
-enum Size {
+pub(crate) enum Size {
     Bytes(u64),
     Text(String),
 }
 
 impl Size {
-    fn bytes(&self, py: Python<'_>, option: &str) -> PyResult<u64> {
+    pub(crate) fn bytes(&self, py: Python<'_>, option: &str) -> PyResult<u64> {
         match self {
             Size::Bytes(bytes) => Ok(*bytes),
             Size::Text(text) => holdall_cli::size(text)

@@ -4,11 +4,13 @@ use crate::errors::Raise as _;
 use crate::file::NativeFile;
 use crate::options::{self, Writing};
 use crate::plain;
+use crate::value;
 use crate::work::run_with;
 use crate::writer::{PyWrite, Target};
-use holdall::WriteOptions;
-use holdall::recipe::{self, ModelConvert, ModelRestore, OutType, Recipe};
+use holdall::recipe::{self, MetadataSetting, ModelConvert, ModelRestore, OutType, Recipe};
+use holdall::{Limits, WriteOptions};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::path::PathBuf;
 
 /// Options for a conversion by a recipe, from keywords of the Python half.
@@ -21,6 +23,10 @@ pub(crate) struct ByRecipe {
     name: Option<String>,
     pre_tokenizer: Option<String>,
     tokenizer: bool,
+    /// Keys of the metadata, their values, and the names of their types.
+    metadata: Vec<(String, Py<PyAny>, Option<String>)>,
+    max_shard_size: Option<options::Size>,
+    max_shard_tensors: Option<u64>,
 }
 
 impl ByRecipe {
@@ -31,20 +37,34 @@ impl ByRecipe {
         })
     }
 
-    fn recipe(&self, py: Python<'_>, file: &holdall::File) -> PyResult<Option<Recipe>> {
+    fn recipe(&self, py: Python<'_>, limits: &Limits) -> PyResult<Option<Recipe>> {
         let Some((name, text)) = &self.recipe else { return Ok(None) };
-        let recipe = Recipe::parse(text, file.limits()).map_err(|e| e.in_source(name));
+        let recipe = Recipe::parse(text, limits).map_err(|e| e.in_source(name));
         recipe.raise(py).map(Some)
     }
 
     fn options(
         &self,
         py: Python<'_>,
-        file: &holdall::File,
+        limits: &Limits,
         write: WriteOptions,
     ) -> PyResult<ModelConvert> {
         let mut options = ModelConvert::new(write).with_outtype(self.outtype(py)?);
-        if let Some(recipe) = self.recipe(py, file)? {
+        for (key, value, kind) in &self.metadata {
+            let value = value::from_python(value.bind(py), 0)?;
+            let setting = MetadataSetting::new(key, value);
+            options = options.with_metadata([match kind {
+                Some(kind) => setting.with_type(kind),
+                None => setting,
+            }]);
+        }
+        if let Some(size) = &self.max_shard_size {
+            options = options.with_max_shard_len(size.bytes(py, "max_shard_size")?);
+        }
+        if let Some(count) = self.max_shard_tensors {
+            options = options.with_max_shard_tensors(count);
+        }
+        if let Some(recipe) = self.recipe(py, limits)? {
             options = options.with_recipe(recipe);
         }
         if let Some(name) = &self.name {
@@ -88,7 +108,7 @@ pub(crate) fn model_convert<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (file, threads) = (file.get(py)?, writing.threads);
     let (write, target) = (writing.options(py)?, Target::from_object(target)?);
-    let by = by.options(py, &file, write.clone())?;
+    let by = by.options(py, file.limits(), write.clone())?;
     let report = run_with(py, u64::MAX, threads, progress, |work| {
         let options = by.with_work(work);
         match target {
@@ -96,6 +116,35 @@ pub(crate) fn model_convert<'py>(
             Target::Object(object) => {
                 let out = PyWrite::new(object);
                 recipe::convert_model_to(&folder, &file, out, &options).map(|(report, _)| report)
+            }
+        }
+    })?;
+    plain::to_python(py, &report)
+}
+
+/// Writes the metadata and the tokenizer of the model in a folder as a GGUF file without tensors.
+#[pyfunction]
+#[pyo3(signature = (folder, limits, target, writing, by))]
+pub(crate) fn model_vocabulary<'py>(
+    py: Python<'py>,
+    folder: PathBuf,
+    limits: Option<&Bound<'py, PyDict>>,
+    target: &Bound<'py, PyAny>,
+    writing: Writing<'py>,
+    by: ByRecipe,
+) -> PyResult<Bound<'py, PyAny>> {
+    let limits = options::open(py, "auto", "off", limits)?.limits().clone();
+    let (write, threads) = (writing.options(py)?, writing.threads);
+    let target = Target::from_object(target)?;
+    let by = by.options(py, &limits, write)?;
+    let report = run_with(py, u64::MAX, threads, None, |work| {
+        let options = by.with_work(work);
+        match target {
+            Target::Path(path) => recipe::convert_vocabulary(&folder, path, &options, &limits),
+            Target::Object(object) => {
+                let out = PyWrite::new(object);
+                let written = recipe::convert_vocabulary_to(&folder, out, &options, &limits);
+                written.map(|(report, _)| report)
             }
         }
     })?;
@@ -116,7 +165,7 @@ pub(crate) fn model_restore<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (file, threads) = (file.get(py)?, writing.threads);
     let (write, outtype) = (writing.options(py)?, by.outtype(py)?);
-    let recipe = by.recipe(py, &file)?;
+    let recipe = by.recipe(py, file.limits())?;
     let report = run_with(py, u64::MAX, threads, progress, |work| {
         let recipe = recipe.map_or_else(|| recipe::find_back(&file), Ok)?;
         let mut options = ModelRestore::new(write.with_work(work), recipe).with_outtype(outtype);
@@ -141,7 +190,7 @@ pub(crate) fn model_diff<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (file, converted) = (file.get(py)?, converted.get(py)?);
-    let by = by.options(py, &file, WriteOptions::new())?;
+    let by = by.options(py, file.limits(), WriteOptions::new())?;
     let diff = run_with(py, u64::MAX, threads, progress, |work| {
         recipe::diff_model(&folder, &file, &converted, &by.with_work(work))
     })?;

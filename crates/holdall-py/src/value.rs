@@ -81,7 +81,8 @@ pub(crate) fn from_mapping(from: &Bound<'_, PyAny>) -> PyResult<Attributes> {
     Ok(pairs.into_iter().collect())
 }
 
-fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
+/// Converts a Python value. `depth` is the number of values around it.
+pub(crate) fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
     let py = value.py();
     if depth > MAX_DEPTH {
         let message = format!("an attribute is nested deeper than {MAX_DEPTH} levels");

@@ -48,6 +48,28 @@ def test_a_converted_model_is_compared_with_its_source(tmp_path):
         diff.raise_if_bad()
 
 
+def test_parts_metadata_and_vocabularies(tmp_path):
+    source = CORPUS / "llama3-bpe"
+    metadata = {"llama.context_length": 77, "general.tags": ["a", "b"], "own.count": ("u64", 5)}
+    report = recipes.convert(source, tmp_path / "parts", tokenizer=False, name="m", metadata=metadata, max_shard_size="20kB")
+    assert report.files == [f"m-0000{number}-of-00003.gguf" for number in (1, 2, 3)]
+    assert report.set_keys["llama.context_length"] == (128, 77) and report.set_keys["own.count"] == (None, 5)
+    with holdall.open(tmp_path / "parts" / report.files[0]) as file:
+        assert file.attributes["general.tags"] == ["a", "b"] and len(file) == 21
+    with pytest.raises(holdall.UsageError, match="size of the tensors"):
+        recipes.convert(source, tmp_path / "x.gguf", tokenizer=False, metadata={"llama.block_count": 3})
+
+    folder = tmp_path / "vocabulary"
+    folder.mkdir()
+    shutil.copy(source / "config.json", folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(CORPUS.parent / "tokenizers/llama3-bpe" / name, folder)
+    report = recipes.convert(folder, tmp_path / "v.gguf", vocabulary_only=True, pre_tokenizer="llama-bpe", limits={"header_len": 1 << 20})
+    assert report.tensors == 0
+    with holdall.open(tmp_path / "v.gguf") as file:
+        assert len(file) == 0 and file.attributes["tokenizer.ggml.model"] == "gpt2"
+
+
 def test_recipes_are_listed_and_replaced(tmp_path):
     names = [recipe.name for recipe in recipes.available()]
     assert "llama" in names and "qwen2" in names

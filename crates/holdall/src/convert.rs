@@ -6,7 +6,7 @@ mod graph;
 mod refusals;
 mod scaled;
 mod schema;
-mod shards;
+pub(crate) mod shards;
 
 pub use schema::{infer_schema, schema, schema_of_tensors};
 
@@ -304,7 +304,12 @@ pub struct ConvertReport {
 impl ConvertReport {
     /// Creates the report of a conversion that has not written anything yet.
     pub(crate) fn empty(file: &File) -> ConvertReport {
-        report(file, Vec::new(), &[], 0)
+        report(file.index().source_len(), Vec::new(), &[], 0)
+    }
+
+    /// Creates the report of a conversion that reads no tensors.
+    pub(crate) fn without_source() -> ConvertReport {
+        report(0, Vec::new(), &[], 0)
     }
 }
 
@@ -387,7 +392,7 @@ pub fn plan(
     let file = &options.source(file)?;
     let Prepared { items, write, casts, forming, warnings, shards, expected, .. } =
         prepare(file, path.as_ref(), options)?;
-    let mut report = report(file, warnings, &items, 0);
+    let mut report = report(file.index().source_len(), warnings, &items, 0);
     report.dequantized = options.dequantized(file);
     let mut record = Record::new(Some(write.attributes));
     items.iter().for_each(|item| record.add(Arc::new(item.spec.clone())));
@@ -576,7 +581,7 @@ fn run<S: Sink>(
     sink: S,
     Prepared { items, encoder, write, casts, forming, warnings, dequantized, expected, .. }: Prepared,
 ) -> Result<(ConvertReport, S::Done)> {
-    let mut report = report(file, warnings, &items, 0);
+    let mut report = report(file.index().source_len(), warnings, &items, 0);
     report.dequantized = dequantized;
     write.work.begin(report.decoded_len);
     let writer = write_items(file, sink, encoder, &write, items)?;
@@ -639,7 +644,12 @@ fn report_stored(report: &mut ConvertReport, record: &Record) {
     }
 }
 
-fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) -> ConvertReport {
+fn report(
+    source_len: u64,
+    warnings: Vec<Warning>,
+    items: &[Item],
+    target_len: u64,
+) -> ConvertReport {
     let components = || items.iter().flat_map(|i| &i.spec.components);
     ConvertReport {
         tensors: items.len() as u64,
@@ -647,7 +657,7 @@ fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) 
         decoded_len: components()
             .filter(|c| c.shares.is_none())
             .fold(0, |n, c| n.saturating_add(c.decoded_len)),
-        source_len: file.index().source_len(),
+        source_len,
         target_len,
         left_behind: Vec::new(),
         warnings,

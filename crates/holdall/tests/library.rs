@@ -64,6 +64,7 @@ mod query;
 mod ranges;
 mod recipes;
 mod recipes_diff;
+mod recipes_options;
 mod records;
 mod requests;
 mod round_trips;

@@ -9,8 +9,10 @@ use crate::session::Session;
 use crate::writing;
 use clap::Args;
 use holdall::plain::ToPlain as _;
-use holdall::recipe::{self, ModelConvert, ModelConvertReport, ModelRestore, OutType, Recipe};
-use holdall::{EncodeOptions, File, TensorSpec, fields};
+use holdall::recipe::{
+    self, MetadataSetting, ModelConvert, ModelConvertReport, ModelRestore, OutType, Recipe,
+};
+use holdall::{EncodeOptions, TensorSpec, fields};
 use std::borrow::Cow;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -44,6 +46,20 @@ pub(crate) struct ByRecipe {
     /// With a recipe: write no tokenizer
     #[arg(long, conflicts_with = "pre_tokenizer")]
     no_tokenizer: bool,
+
+    /// With a recipe: write the metadata and the tokenizer only, without tensors
+    #[arg(long, conflicts_with = "no_tokenizer")]
+    vocab_only: bool,
+
+    /// With a recipe: set a key of the metadata, in place of the recipe's value: `general.license=str:mit`,
+    /// `llama.context_length=8192`, `llama.rope.freq_base=5e5`. The value has the type of the key; a new key takes one:
+    /// int, float, bool, str or a type of GGUF such as u64 or [f32]; can be repeated
+    #[arg(long, value_name = "KEY=[TYPE:]VALUE", value_parser = setting)]
+    set: Vec<MetadataSetting>,
+}
+
+fn setting(text: &str) -> Result<MetadataSetting, String> {
+    MetadataSetting::parse(text).map_err(|e| e.to_string())
 }
 
 fn outtype(text: &str) -> Result<OutType, String> {
@@ -64,6 +80,8 @@ impl ByRecipe {
             ("--pre-tokenizer", self.pre_tokenizer.is_some()),
             ("--config", self.config.is_some()),
             ("--no-tokenizer", self.no_tokenizer),
+            ("--vocab-only", self.vocab_only),
+            ("--set", !self.set.is_empty()),
         ];
         given.iter().find(|(_, is)| *is).map(|(name, _)| *name)
     }
@@ -132,7 +150,56 @@ pub(crate) fn convert(
     if by.no_tokenizer {
         options = options.without_tokenizer();
     }
-    write_model(session, args, &target, &options).map(Some)
+    options = options.with_metadata(by.set.iter().cloned());
+    let (bytes, tensors) = args.shard_limits();
+    if let Some(bytes) = bytes {
+        options = options.with_max_shard_len(bytes);
+    }
+    if let Some(count) = tensors {
+        options = options.with_max_shard_tensors(count);
+    }
+    match by.vocab_only {
+        true => write_vocabulary(session, args, &target, &options).map(Some),
+        false => write_model(session, args, &target, &options).map(Some),
+    }
+}
+
+/// Writes a file with the metadata and the tokenizer of a model.
+fn write_vocabulary(
+    session: &Session,
+    args: &ConvertArgs,
+    target: &Target,
+    options: &ModelConvert,
+) -> Result<Status, Failure> {
+    let (folder, limits) = (args.input.as_path(), session.global.limits());
+    if args.dry_run {
+        return Err(ARGUMENTS.broken("`--vocab-only` has no `--dry-run`").into());
+    }
+    let report = if args.output.as_os_str() == "-" {
+        writing::check_stdout()?;
+        let to = &mut *session.out();
+        recipe::convert_vocabulary_to(folder, to, options, &limits).map_err(advised)?.0
+    } else {
+        let out = writing::Output::begin(session, &args.output, args.force)?;
+        let report =
+            recipe::convert_vocabulary(folder, out.path(), options, &limits).map_err(advised)?;
+        out.publish()?;
+        report
+    };
+    if session.json() && args.output.as_os_str() != "-" {
+        let source = folder.display().to_string();
+        writeln!(session.out(), "{}", report_json(&source, &args.output, target, &report, None))?;
+        return Ok(Status::Fine);
+    }
+    session.note(format!(
+        "{}: {}, no tensors, {}, recipe {}",
+        printable(&args.output.display().to_string()),
+        versioned(target.format.name, &target.version),
+        Size(report.convert.target_len),
+        printable(&report.recipe),
+    ));
+    report_losses(session, &report);
+    Ok(Status::Fine)
 }
 
 fn write_model(
@@ -147,6 +214,9 @@ fn write_model(
     }
     let out = match to_stdout {
         true => None,
+        false if args.is_sharded() => {
+            Some(writing::Output::begin_folder(session, &args.output, args.force)?)
+        }
         false => Some(writing::Output::begin(session, &args.output, args.force)?),
     };
     let file = input::open(session, &args.input)?;
@@ -156,7 +226,7 @@ fn write_model(
         let (specs, report) = planned.map_err(advised)?;
         match session.json() {
             true => {
-                let text = report_json(&file, &args.output, target, &report, Some(&specs));
+                let text = report_json(file.name(), &args.output, target, &report, Some(&specs));
                 writeln!(session.out(), "{text}")?;
             }
             false => {
@@ -177,7 +247,7 @@ fn write_model(
         out.publish()?;
     }
     if session.json() && !to_stdout {
-        let text = report_json(&file, &args.output, target, &report, None);
+        let text = report_json(file.name(), &args.output, target, &report, None);
         writeln!(session.out(), "{text}")?;
         return Ok(Status::Fine);
     }
@@ -195,7 +265,8 @@ fn is_gguf(path: &Path) -> bool {
 fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Status, Failure> {
     let refused =
         |what: &str| -> Result<Status, Failure> { Err(ARGUMENTS.broken(what.to_owned()).into()) };
-    if by.no_tokenizer || by.pre_tokenizer.is_some() || by.model_name.is_some() {
+    let is_one_way = by.vocab_only || !by.set.is_empty();
+    if is_one_way || by.no_tokenizer || by.pre_tokenizer.is_some() || by.model_name.is_some() {
         return refused(
             "a recipe that is followed backwards takes `--outtype` and `--config` only",
         );
@@ -250,8 +321,13 @@ fn summarize(
     direction: &str,
     report: &ModelConvertReport,
 ) {
+    let files = match report.convert.files.len() as u64 {
+        // The folder of a way back is described by its files alone.
+        files if files > 0 && direction.is_empty() => format!(", {}", count(files, "file")),
+        _ => String::new(),
+    };
     session.note(format!(
-        "{}: {written}, {}, {} → {}, recipe {}{direction}, {}",
+        "{}: {written}{files}, {}, {} → {}, recipe {}{direction}, {}",
         printable(&output.display().to_string()),
         count(report.convert.tensors, "tensor"),
         Size(report.convert.source_len),
@@ -262,8 +338,21 @@ fn summarize(
     report_losses(session, report);
 }
 
-/// Prints warnings, and the content that the target lacks.
+/// Prints the metadata that was set, warnings, and the content that the target lacks.
 pub(super) fn report_losses(session: &Session, report: &ModelConvertReport) {
+    for set in &report.set_keys {
+        let shown = |value: &holdall::Value| {
+            let text = value.to_json();
+            let start: String = text.chars().take(60).collect();
+            if start.len() < text.len() { format!("{start}…") } else { start }
+        };
+        let old = match &set.old {
+            Some(old) => format!(" in place of {}", shown(old)),
+            None => String::new(),
+        };
+        let text = format!("set `{}` to {}{old}", set.key, shown(&set.value));
+        session.note(printable(&text).to_string());
+    }
     report.convert.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
     writing::left_behind(session, &report.convert.left_behind);
 }
@@ -313,14 +402,14 @@ pub(crate) fn advised(e: holdall::Error) -> holdall::Error {
 }
 
 fn report_json(
-    file: &File,
+    source: &str,
     output: &Path,
     target: &Target,
     report: &ModelConvertReport,
     plan: Option<&[TensorSpec]>,
 ) -> String {
     let head = fields! {
-        source: file.name(),
+        source: source,
         target: output.display().to_string(),
         format: target.format.id,
         version: &target.version,

@@ -9,7 +9,7 @@ use holdall_core::error::{Escape as _, Result};
 use holdall_core::model::{Attributes, Value, element_count};
 
 /// The attribute that names the types of key–values of GGUF whose type does not follow from the value.
-const TYPES: &str = "holdall.gguf.types";
+pub(super) const TYPES: &str = "holdall.gguf.types";
 
 /// Evaluates metadata. A key whose value is null is left out. In a key, `{name}` is replaced by the value of a name.
 ///
@@ -45,7 +45,7 @@ pub(super) fn values(all: &[Entered], scope: &Scope<'_>) -> Result<Attributes> {
 }
 
 /// Rounds floats to F32, the type in which GGUF has them.
-fn single(value: Value) -> Value {
+pub(super) fn single(value: Value) -> Value {
     match value {
         #[allow(clippy::cast_possible_truncation)] // Rounding is intended.
         Value::Float(x) => Value::Float(f64::from(x as f32)),

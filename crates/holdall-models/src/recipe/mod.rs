@@ -25,6 +25,7 @@ mod pattern;
 mod plan;
 mod read;
 mod reverse;
+mod setting;
 mod step;
 mod stream;
 mod text;
@@ -35,6 +36,7 @@ pub use mix::Mix;
 pub use outtype::{Form, OutType};
 pub use plan::{Input, LeftOut, Output, Plan, SourceTensor, TensorSource};
 pub use read::Recipe;
+pub use setting::{MetadataSetting, SetKey, set_keys};
 pub use stream::Pieces;
 
 holdall_core::error::rules! {
@@ -62,6 +64,9 @@ holdall_core::error::rules! {
     /// A rule cannot be undone.
     pub NO_INVERSE: Unsupported "recipe/no-inverse"
         "The rules of a recipe that is followed backwards can be undone.";
+    /// Metadata that the caller sets is wrong.
+    pub SETTING: Misuse "recipe/setting"
+        "Metadata that is set in place of a recipe's has the type of its key, and does not contradict the tensors.";
     /// A file of the model's folder is too long.
     pub CONFIG_LENGTH: Limit "recipe/config-length"
         "The configuration and the other texts in a model's folder have at most `Limits::header_len` bytes each."

@@ -13,6 +13,7 @@ by the architecture in ``config.json``::
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +68,8 @@ class ModelConvertReport(ConvertReport):
     recipe: str
     #: The type of the matrices; never ``"auto"``.
     outtype: str
+    #: Keys of the metadata that the caller set, with the values that the recipe would have written (``None`` if none).
+    set_keys: dict[str, tuple[Any, Any]]
 
 
 class Deviation(NamedTuple):
@@ -194,17 +197,42 @@ def text(name: str) -> str:
     return texts[name]
 
 
-def _by(outtype: str, recipe: None | Folder, name: str | None, pre_tokenizer: str | None, tokenizer: bool) -> dict[str, Any]:
+def _by(
+    outtype: str,
+    recipe: None | Folder,
+    name: str | None,
+    pre_tokenizer: str | None,
+    tokenizer: bool,
+    metadata: Mapping[str, Any] | None = None,
+    max_shard_size: None | int | str = None,
+    max_shard_tensors: int | None = None,
+) -> dict[str, Any]:
     given = None
     if recipe is not None:
         path = Path(recipe)
         given = (str(recipe), path.read_bytes() if path.suffix else text(str(recipe)).encode())
-    return {"outtype": outtype, "recipe": given, "name": name, "pre_tokenizer": pre_tokenizer, "tokenizer": bool(tokenizer)}
+    settings = []
+    for key, value in (metadata or {}).items():
+        kind = None
+        if isinstance(value, tuple):
+            kind, value = value
+        settings.append((key, value, kind))
+    return {
+        "outtype": outtype,
+        "recipe": given,
+        "name": name,
+        "pre_tokenizer": pre_tokenizer,
+        "tokenizer": bool(tokenizer),
+        "metadata": settings,
+        "max_shard_size": max_shard_size,
+        "max_shard_tensors": max_shard_tensors,
+    }
 
 
 def _report(report: JsonObject) -> ModelConvertReport:
     plain = ConvertReport._of(report)
-    return ModelConvertReport(**vars(plain), recipe=report["recipe"], outtype=report["outtype"])
+    set_keys = {key["key"]: (key["old"], key["value"]) for key in report["set_keys"]}
+    return ModelConvertReport(**vars(plain), recipe=report["recipe"], outtype=report["outtype"], set_keys=set_keys)
 
 
 def convert(
@@ -216,6 +244,10 @@ def convert(
     name: str | None = None,
     pre_tokenizer: str | None = None,
     tokenizer: bool = True,
+    vocabulary_only: bool = False,
+    metadata: Mapping[str, Any] | None = None,
+    max_shard_size: None | int | str = None,
+    max_shard_tensors: int | None = None,
     limits: Limits | None = None,
     overwrite: bool = False,
     sync: bool = True,
@@ -234,13 +266,21 @@ def convert(
         name: The name of the model in the file; by default that of the folder.
         pre_tokenizer: The name of the pre-tokenizer, such as ``"llama-bpe"``, in place of the one that its rules have.
         tokenizer: Whether the tokenizer is written.
+        vocabulary_only: Writes the metadata and the tokenizer without tensors, which the folder need not have.
+        metadata: Keys of the metadata to set, in place of the values of the recipe or next to them. A value has the type of
+            its key; ``("u64", 5)`` is a value with a type of GGUF. Keys that follow from the tensors cannot be set.
+        max_shard_size: Makes ``target`` a folder of files with at most this many bytes of tensors each (``"5GB"``, a number):
+            the parts of a split GGUF file, ``NAME-00001-of-00003.gguf``.
+        max_shard_tensors: The same with at most this many tensors in each file.
 
     Raises:
         UnsupportedError: no recipe is known for the architecture, or the recipe has no rule for a tensor; nothing is written.
         TargetExistsError: the target exists and ``overwrite`` is false.
     """
     writing = _writing(None, None, None, None, None, None, None, overwrite, sync, threads)
-    by = _by(outtype, recipe, name, pre_tokenizer, tokenizer)
+    by = _by(outtype, recipe, name, pre_tokenizer, tokenizer, metadata, max_shard_size, max_shard_tensors)
+    if vocabulary_only:
+        return _report(_holdall.model_vocabulary(Path(folder), None if limits is None else dict(limits), target, writing, by))
     with ExitStack() as stack:
         file = stack.enter_context(_opened(folder, limits))
         listener = stack.enter_context(listening(progress))

@@ -139,7 +139,7 @@ pub(super) fn write(
     prepared: Prepared,
 ) -> Result<ConvertReport> {
     let Prepared { items, write, casts, forming, warnings, expected, .. } = prepared;
-    let mut report = report(file, warnings, &items, 0);
+    let mut report = report(file.index().source_len(), warnings, &items, 0);
     write.work.begin(report.decoded_len);
     let to = FileSink::create(path, write.overwrite, write.durability)?;
     let (inside, beside) = into.split(items);

@@ -25,13 +25,15 @@ use holdall_io::{File, WriteOptions, part_name};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-/// The prefix of the files' names.
+/// The usual prefix of the files' names.
 const STEM: &str = "model";
 /// The largest number with five digits.
 const MAX_SHARDS: usize = 99_999;
 
 /// The assignment of tensors to files.
-pub(super) struct Shards {
+pub(crate) struct Shards {
+    /// The prefix of the files' names.
+    stem: String,
     /// The index of each tensor's file, from 0.
     numbers: Vec<usize>,
     count: usize,
@@ -40,7 +42,7 @@ pub(super) struct Shards {
 }
 
 /// Checks that a folder can be written at `path`. Returns the options with the format of its files.
-pub(super) fn check(file: &File, path: &Path, write: WriteOptions) -> Result<WriteOptions> {
+pub(crate) fn check(file: &File, path: &Path, write: WriteOptions) -> Result<WriteOptions> {
     FolderSink::check(path, write.overwrite, &SHARDS_TARGET)?;
     if let (Ok(source), Ok(folder)) = (Path::new(file.name()).canonicalize(), path.canonicalize())
         && source.starts_with(folder)
@@ -68,7 +70,7 @@ impl Shards {
     /// Assigns the items to files of at most the given bytes and tensors, greedily in `order`, which has the
     /// items' names. A larger item has a file of its own, before the file that is being filled; an item that
     /// shares the bytes of another follows that one.
-    pub(super) fn new(
+    pub(crate) fn new(
         order: &[String],
         items: &[Item],
         (most, most_tensors): (u64, u64),
@@ -122,32 +124,38 @@ impl Shards {
         }
         let numbers = (0..items.len()).map(|at| numbers[owner(at)]).collect();
         let extension = format.extensions.first().copied().unwrap_or_default();
-        Ok(Shards { numbers, count, bound, extension })
+        Ok(Shards { stem: STEM.to_owned(), numbers, count, bound, extension })
+    }
+
+    /// Sets the prefix of the files' names.
+    pub(crate) fn with_stem(mut self, stem: String) -> Shards {
+        self.stem = stem;
+        self
     }
 
     /// Returns the name of a file.
     fn name(&self, number: usize) -> String {
         match self.count {
-            1 => format!("{STEM}.{}", self.extension),
+            1 => format!("{}.{}", self.stem, self.extension),
             // At most five digits: see [`MAX_SHARDS`].
-            count => part_name(STEM, number as u32 + 1, count as u32, self.extension),
+            count => part_name(&self.stem, number as u32 + 1, count as u32, self.extension),
         }
     }
 
     /// Returns the name of the index file, if the format has one.
     fn index(&self) -> Option<String> {
         let has_index = self.count > 1 && matches!(self.bound, Bound::Index);
-        has_index.then(|| format!("{STEM}.{}.index.json", self.extension))
+        has_index.then(|| format!("{}.{}.index.json", self.stem, self.extension))
     }
 
     /// Returns the name of the root file that lists the shards, if the format has one.
     fn root(&self) -> Option<String> {
         let has_root = self.count > 1 && matches!(self.bound, Bound::Root);
-        has_root.then(|| format!("{STEM}.{}", self.extension))
+        has_root.then(|| format!("{}.{}", self.stem, self.extension))
     }
 
     /// Returns the names of all files that are written.
-    pub(super) fn files(&self) -> Vec<String> {
+    pub(crate) fn files(&self) -> Vec<String> {
         let others = self.index().into_iter().chain(self.root());
         (0..self.count).map(|number| self.name(number)).chain(others).collect()
     }
@@ -179,10 +187,38 @@ impl Shards {
 pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<ConvertReport> {
     let Prepared { items, write, casts, forming, warnings, shards, expected, .. } = prepared;
     let Some(shards) = shards else { return Err(SHARDS_TARGET.broken("it is not a folder")) };
+    let mut report = report(file.index().source_len(), warnings, &items, 0);
+    write.work.begin(report.decoded_len);
+    let written = write_files(file, folder, &shards, items, &write, report.decoded_len)?;
+    report.target_len = written.len;
+    report.left_behind = ledger::close(file, &written.record, &expected)?;
+    report_stored(&mut report, &written.record);
+    written.folder.finish(write.durability)?;
+    report_changes(&mut report, casts, forming);
+    report.files = shards.files();
+    Ok(report)
+}
+
+/// The files of a folder, which is not in its place yet.
+pub(crate) struct WrittenFiles {
+    pub(crate) folder: FolderSink,
+    /// Their length in bytes.
+    pub(crate) len: u64,
+    pub(crate) record: Record,
+}
+
+/// Writes the files of a folder, with `decoded_len` bytes of tensors. The folder is not in its place yet.
+pub(crate) fn write_files(
+    file: &File,
+    folder: &Path,
+    shards: &Shards,
+    items: Vec<Item>,
+    write: &WriteOptions,
+    decoded_len: u64,
+) -> Result<WrittenFiles> {
     let format = write.format_for(folder)?;
     let sink = FolderSink::create(folder, write.overwrite, &SHARDS_TARGET)?;
-    let mut report = report(file, warnings, &items, 0);
-    write.work.begin(report.decoded_len);
+    let mut target_len = 0u64;
     let all = items.len();
     let mut index = shards.index().map(|name| (name, BTreeMap::new()));
     let mut of_file: Vec<Vec<Item>> = (0..shards.count).map(|_| Vec::new()).collect();
@@ -224,34 +260,29 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
                 (len, finished.publish_with_record()?.1)
             }
         };
-        report.target_len = report.target_len.saturating_add(len);
+        target_len = target_len.saturating_add(len);
         record.merge(written);
     }
     #[cfg(feature = "ztensor2")]
     if let Some(name) = shards.root() {
-        let bytes = root(sink.path(), &shards, &summed, &write.attributes)?;
+        let bytes = root(sink.path(), shards, &summed, &write.attributes)?;
         let mut to = FileSink::create(&sink.path().join(name), false, write.durability)?;
         to.append(&bytes)?;
         to.finish()?;
-        report.target_len = report.target_len.saturating_add(bytes.len() as u64);
+        target_len = target_len.saturating_add(bytes.len() as u64);
     }
     if let Some((name, map)) = index {
-        let text = index_text(&map, report.decoded_len);
+        let text = index_text(&map, decoded_len);
         let mut to = FileSink::create(&sink.path().join(name), false, write.durability)?;
         to.append(text.as_bytes())?;
         to.finish()?;
-        report.target_len = report.target_len.saturating_add(text.len() as u64);
+        target_len = target_len.saturating_add(text.len() as u64);
     }
     if shards.root().is_some() {
         // The model's attributes are in the root file.
         record.merge(Record::new(Some(write.attributes.clone())));
     }
-    report.left_behind = ledger::close(file, &record, &expected)?;
-    report_stored(&mut report, &record);
-    sink.finish(write.durability)?;
-    report_changes(&mut report, casts, forming);
-    report.files = shards.files();
-    Ok(report)
+    Ok(WrittenFiles { folder: sink, len: target_len, record })
 }
 
 /// Returns the root file, which lists the shards with their lengths and digests.
@@ -265,7 +296,7 @@ fn root(
     let mut root = Root::default();
     for (file, len, digest) in summed {
         // `model-NAME.zt` is the shard NAME of `model.zt`.
-        let name = file.trim_start_matches(STEM).trim_start_matches('-');
+        let name = file.strip_prefix(&*shards.stem).unwrap_or(file).trim_start_matches('-');
         let name = name.trim_end_matches(shards.extension).trim_end_matches('.');
         let source = FileSource::open(&folder.join(file))?;
         let objects = external::shard_objects(&source, &Limits::default(), name)?;

@@ -3,13 +3,20 @@
 use super::{Plain, ToPlain};
 use crate::fields;
 use crate::recipe::{
-    ConvertedTensor, Deviation, FamilyNames, FamilyTensor, ModelConvertReport, ModelDiff,
+    ConvertedTensor, Deviation, FamilyNames, FamilyTensor, ModelConvertReport, ModelDiff, SetKey,
     WorstBlock,
 };
 
 impl ToPlain for ModelConvertReport {
     fn to_plain(&self) -> Plain<'_> {
-        fields!(self => recipe, outtype: self.outtype.as_str()).and(self.convert.to_plain())
+        fields!(self => recipe, outtype: self.outtype.as_str(), set_keys)
+            .and(self.convert.to_plain())
+    }
+}
+
+impl ToPlain for SetKey {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => key, old, value)
     }
 }
 

@@ -176,6 +176,7 @@ fn prepare(file: &File, options: &ModelRestore) -> Result<Prepared> {
         recipe: recipe.name().to_owned(),
         outtype: plan.outtype,
         convert: ConvertReport::empty(file),
+        set_keys: Vec::new(),
     };
     report.convert.warnings = file.warnings().to_vec();
     report.convert.warnings.extend(warnings);

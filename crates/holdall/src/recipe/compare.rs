@@ -2,7 +2,7 @@
 
 mod errors;
 
-use super::{ModelConvert, planned};
+use super::{ModelConvert, planned_for};
 use errors::{Bound, Sums};
 use holdall_core::diff::{AttributeDiff, compare_attributes};
 use holdall_core::layout::blocks::Blocks;
@@ -144,7 +144,7 @@ pub fn diff_model(
     converted: &File,
     options: &ModelConvert,
 ) -> Result<ModelDiff> {
-    let planned = planned(folder, file, options)?;
+    let planned = planned_for(folder, file, options)?;
     let plan = planned.plan;
     let mut jobs = Vec::new();
     let mut missing = Vec::new();

@@ -93,6 +93,16 @@ pub(super) fn name(folder: &Path) -> String {
     whole.file_name().map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
+/// Returns a model's name as the start of a file's name: without characters that separate folders or that systems refuse.
+pub(super) fn file_stem(name: &str) -> String {
+    let is_refused = |c: char| c.is_control() || "/\\:*?\"<>|".contains(c);
+    let name: String = name.chars().map(|c| if is_refused(c) { '-' } else { c }).collect();
+    match name.trim_matches(|c: char| c == '.' || c.is_whitespace()) {
+        "" => "model".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
 /// Reads a file, if it exists.
 fn read(path: &Path, limits: &Limits) -> Result<Option<Bytes>> {
     let file = match File::open(path) {

@@ -46,6 +46,19 @@ impl FileTensors {
     }
 }
 
+/// The tensors of a folder that has none.
+pub(super) struct NoTensors;
+
+impl TensorSource for NoTensors {
+    fn tensors(&self) -> &[SourceTensor] {
+        &[]
+    }
+
+    fn read(&self, _: usize, _: Range<u64>, _: &mut Vec<u8>) -> Result<()> {
+        Ok(())
+    }
+}
+
 impl TensorSource for FileTensors {
     fn tensors(&self) -> &[SourceTensor] {
         &self.described
