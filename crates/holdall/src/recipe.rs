@@ -26,7 +26,7 @@ use holdall_core::{
     Attributes, ComponentSpec, DType, Layout, Limits, Result, Role, TensorSpec, Value,
 };
 use holdall_formats::by_name;
-use holdall_io::error::SHARDS_PLACE;
+use holdall_io::error::SHARDS_TARGET;
 use holdall_io::items::{self, ComponentSource, ComputedPieces, CopyMode, Item, Sharing};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
 use holdall_io::{File, Work, WriteOptions, Writer, ledger};
@@ -190,7 +190,7 @@ pub fn convert_model_to<W: Write>(
     options: &ModelConvert,
 ) -> Result<(ModelConvertReport, W)> {
     if options.shard_limits().is_some() {
-        return Err(SHARDS_PLACE.broken("a stream is not a folder"));
+        return Err(SHARDS_TARGET.broken("a stream is not a folder"));
     }
     let prepared = prepare(folder, file, Path::new("-"), options)?;
     run(Some(file), StreamSink::new(to), prepared)
@@ -385,7 +385,7 @@ fn prepare_vocabulary(
     limits: &Limits,
 ) -> Result<Prepared> {
     if options.shard_limits().is_some() {
-        return Err(SHARDS_PLACE.broken("a vocabulary is one file, not a folder"));
+        return Err(SHARDS_TARGET.broken("a vocabulary is one file, not a folder"));
     }
     let planned = planned(folder, Arc::new(NoTensors), options, limits)?;
     let Planned { recipe, plan, mut attributes, left_behind, .. } = planned;
