@@ -220,7 +220,7 @@ fn files_that_cannot_be_viewed_are_reported() {
     std::fs::write(folder.path().join("open.html"), "the page").unwrap();
     let error = holdall(["view", "--json", "--no-open", "--page", empty, &file]).error();
     assert_eq!(error["code"], "view/no-page");
-    assert!(error["found"].as_str().unwrap().contains("viewer.css"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("viewer.css"), "{error}");
     let page = page(folder.path());
     let view = |what: &str| holdall(["view", "--json", "--no-open", "--page", &page, what]).error();
     assert_eq!(view("no-such-file")["code"], "io/failed");

@@ -46,7 +46,7 @@ pub(super) fn sign(release: &Release) -> Result<Vec<String>, String> {
     program("sha256sum").args(check).within(&release.out).run()?;
     let minisign = tools::minisign()?;
     // Outside the folder of the artifacts, and for this user only.
-    let folder = release.out.with_extension("signing");
+    let folder = release.out.with_file_name("signing");
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let signed = sign_with(release, &key, &minisign, &folder);
     std::fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
