@@ -19,6 +19,11 @@ pub(crate) fn enable_colors() -> bool {
     true
 }
 
+/// Returns `true` if the error of a write says that the reader has closed the other end of a pipe.
+pub(crate) fn is_closed_pipe(e: &std::io::Error) -> bool {
+    e.kind() == std::io::ErrorKind::BrokenPipe
+}
+
 /// Splits `NAME=VALUE`, which may contain any bytes, at the first `=`. Without one, there is no name.
 pub(crate) fn split_variable(text: &OsStr) -> (OsString, OsString) {
     let bytes = text.as_bytes();

@@ -19,6 +19,12 @@ pub(crate) fn enable_colors() -> bool {
     anstyle_query::windows::enable_ansi_colors().unwrap_or(true)
 }
 
+/// Returns `true` if the error of a write says that the reader has closed the other end of a pipe.
+pub(crate) fn is_closed_pipe(e: &std::io::Error) -> bool {
+    const ERROR_PIPE_NOT_CONNECTED: i32 = 233;
+    e.kind() == std::io::ErrorKind::BrokenPipe || e.raw_os_error() == Some(ERROR_PIPE_NOT_CONNECTED)
+}
+
 /// Splits `NAME=VALUE`, which may contain any units, at the first `=`. Without one, there is no name.
 pub(crate) fn split_variable(text: &OsStr) -> (OsString, OsString) {
     let units: Vec<u16> = text.encode_wide().collect();

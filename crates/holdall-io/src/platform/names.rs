@@ -21,7 +21,7 @@ impl Names {
         if self == Names::Any {
             return None;
         }
-        if is_device(name) {
+        if self.is_device(name) {
             return Some("this name is reserved for a device");
         }
         if name.ends_with(['.', ' ']) {
@@ -29,6 +29,11 @@ impl Names {
         }
         let is_reserved = |c: char| c.is_ascii_control() || r#"<>:"/\|?*"#.contains(c);
         name.contains(is_reserved).then_some("the name has a reserved character")
+    }
+
+    /// Returns `true` if `name` is that of a device.
+    pub fn is_device(self, name: &str) -> bool {
+        self == Names::Windows && is_device(name)
     }
 }
 

@@ -196,7 +196,7 @@ mod tests {
             std::fs::write(path.join("model/deep/x"), "x").unwrap();
             path
         };
-        let (stale, filled) = (folder(".holdall-abcdef.part"), folder(".holdall-ABCDEF.part"));
+        let (stale, filled) = (folder(".holdall-abcdef.part"), folder(".holdall-GHIJKL.part"));
         let lock = platform::hold_folder(&filled);
         let link = dir.path().join(".holdall-zzzzzz.part");
         let has_links = platform::make_link(&filled, &link).is_ok();
