@@ -1,7 +1,7 @@
 //! Windows: no signals, and consoles that understand escapes once they are asked to.
 
+#[cfg(feature = "carton")]
 use std::ffi::{OsStr, OsString};
-use std::os::windows::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,6 +11,7 @@ pub(crate) const BROWSER: &str = "explorer";
 
 /// Whether a backslash in a command that is given as one argument escapes the next character. Here it separates the parts
 /// of a path.
+#[cfg(feature = "carton")]
 pub(crate) const BACKSLASH_ESCAPES: bool = false;
 
 /// Returns `true` if a console of this system shows colours, which older ones do not.
@@ -26,7 +27,9 @@ pub(crate) fn is_closed_pipe(e: &std::io::Error) -> bool {
 }
 
 /// Splits `NAME=VALUE`, which may contain any units, at the first `=`. Without one, there is no name.
+#[cfg(feature = "carton")]
 pub(crate) fn split_variable(text: &OsStr) -> (OsString, OsString) {
+    use std::os::windows::ffi::{OsStrExt as _, OsStringExt as _};
     let units: Vec<u16> = text.encode_wide().collect();
     let at = units.iter().position(|unit| *unit == u16::from(b'=')).unwrap_or(0);
     let (name, value) = units.split_at(at);
