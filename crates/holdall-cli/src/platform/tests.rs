@@ -19,7 +19,7 @@ fn variables_are_split_at_the_first_sign() {
 }
 
 #[test]
-fn nobody_has_asked_the_tests_to_end() {
+fn the_tests_are_not_asked_to_end() {
     assert!(!end_requested().load(Ordering::Relaxed));
     outlive_file_limits();
 }

@@ -65,7 +65,7 @@ pub enum CachedRead {
     Unsupported,
 }
 
-/// Returns what is wrong with the last part of the path as the name of a new file on this system.
+/// Returns the fault of the last part of the path as the name of a new file on this system.
 pub fn invalid_name(path: &Path) -> Option<&'static str> {
     system::NAMES.fault(path.file_name()?.to_str()?)
 }

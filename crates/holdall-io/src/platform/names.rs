@@ -16,7 +16,7 @@ const DEVICES: [&str; 7] = ["con", "prn", "aux", "nul", "conin$", "conout$", "cl
 const PORTS: [&str; 2] = ["com", "lpt"];
 
 impl Names {
-    /// Returns what is wrong with `name`, the last part of a path, as the name of a new file.
+    /// Returns the fault of `name`, the last part of a path, as the name of a new file.
     pub fn fault(self, name: &str) -> Option<&'static str> {
         if self == Names::Any {
             return None;
