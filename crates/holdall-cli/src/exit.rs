@@ -98,7 +98,7 @@ pub(crate) enum Failure {
 impl From<Error> for Failure {
     fn from(e: Error) -> Failure {
         match e.io() {
-            Some(io) if io.kind() == io::ErrorKind::BrokenPipe => Failure::Closed,
+            Some(io) if crate::platform::is_closed_pipe(io) => Failure::Closed,
             _ => Failure::Error(e),
         }
     }

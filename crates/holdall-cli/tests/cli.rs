@@ -44,6 +44,7 @@ mod schema_infer;
 mod serve;
 mod serve_many;
 mod stores;
+mod systems;
 mod text;
 mod types;
 mod verify;

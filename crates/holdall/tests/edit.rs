@@ -327,7 +327,8 @@ fn readers_during_an_edit_see_the_old_or_the_new_file() {
 /// the file is rewritten. Either way the result equals a newly written file.
 #[test]
 fn headers_that_come_first_are_changed_in_place_where_that_is_one_step() {
-    use std::os::unix::fs::MetadataExt as _;
+    // Not every system tells which file it is.
+    let id = |path: &Path| holdall_io::platform::file_id(&path.metadata().unwrap());
     let dir = tempfile::tempdir().unwrap();
     let long = "x".repeat(3000);
     let write = |path: &Path, format: &str, pairs: &[(&str, Value)]| {
@@ -362,12 +363,12 @@ fn headers_that_come_first_are_changed_in_place_where_that_is_one_step() {
         ];
         for (key, value, in_place) in cases {
             write(&path, format, &first);
-            let before = path.metadata().unwrap().ino();
+            let before = id(&path);
             let mut edit = Edit::open(&path).unwrap();
             edit.set_attribute(key, value.clone());
             let report = edit.commit().unwrap();
             assert_eq!(report.in_place, in_place, "{format} {key}");
-            assert_eq!(path.metadata().unwrap().ino() == before, in_place, "{format} {key}");
+            assert!(before.is_none() || (id(&path) == before) == in_place, "{format} {key}");
             assert!(!in_place || report.written < 8, "{format} {key}: {}", report.written);
             let mut after = first.to_vec();
             match after.iter_mut().find(|(k, _)| *k == key) {

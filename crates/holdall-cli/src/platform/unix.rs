@@ -2,8 +2,8 @@
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
+#[cfg(feature = "carton")]
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 pub(crate) const BROWSER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
 /// Whether a backslash in a command that is given as one argument escapes the next character.
+#[cfg(feature = "carton")]
 pub(crate) const BACKSLASH_ESCAPES: bool = true;
 
 /// Returns `true` if a console of this system shows colours.
@@ -19,8 +20,15 @@ pub(crate) fn enable_colors() -> bool {
     true
 }
 
+/// Returns `true` if the error of a write says that the reader has closed the other end of a pipe.
+pub(crate) fn is_closed_pipe(e: &std::io::Error) -> bool {
+    e.kind() == std::io::ErrorKind::BrokenPipe
+}
+
 /// Splits `NAME=VALUE`, which may contain any bytes, at the first `=`. Without one, there is no name.
+#[cfg(feature = "carton")]
 pub(crate) fn split_variable(text: &OsStr) -> (OsString, OsString) {
+    use std::os::unix::ffi::OsStrExt as _;
     let bytes = text.as_bytes();
     let at = bytes.iter().position(|b| *b == b'=').unwrap_or(0);
     let (name, value) = bytes.split_at(at);

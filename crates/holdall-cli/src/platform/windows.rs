@@ -1,7 +1,7 @@
 //! Windows: no signals, and consoles that understand escapes once they are asked to.
 
+#[cfg(feature = "carton")]
 use std::ffi::{OsStr, OsString};
-use std::os::windows::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,6 +11,7 @@ pub(crate) const BROWSER: &str = "explorer";
 
 /// Whether a backslash in a command that is given as one argument escapes the next character. Here it separates the parts
 /// of a path.
+#[cfg(feature = "carton")]
 pub(crate) const BACKSLASH_ESCAPES: bool = false;
 
 /// Returns `true` if a console of this system shows colours, which older ones do not.
@@ -19,8 +20,16 @@ pub(crate) fn enable_colors() -> bool {
     anstyle_query::windows::enable_ansi_colors().unwrap_or(true)
 }
 
+/// Returns `true` if the error of a write says that the reader has closed the other end of a pipe.
+pub(crate) fn is_closed_pipe(e: &std::io::Error) -> bool {
+    const ERROR_PIPE_NOT_CONNECTED: i32 = 233;
+    e.kind() == std::io::ErrorKind::BrokenPipe || e.raw_os_error() == Some(ERROR_PIPE_NOT_CONNECTED)
+}
+
 /// Splits `NAME=VALUE`, which may contain any units, at the first `=`. Without one, there is no name.
+#[cfg(feature = "carton")]
 pub(crate) fn split_variable(text: &OsStr) -> (OsString, OsString) {
+    use std::os::windows::ffi::{OsStrExt as _, OsStringExt as _};
     let units: Vec<u16> = text.encode_wide().collect();
     let at = units.iter().position(|unit| *unit == u16::from(b'=')).unwrap_or(0);
     let (name, value) = units.split_at(at);

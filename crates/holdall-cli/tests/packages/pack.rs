@@ -261,13 +261,13 @@ fn a_package_is_not_written_into_the_packed_folder() {
     let model = write(dir.path(), "folder/m.bin", b"weights");
     std::fs::create_dir(dir.path().join("folder/deep")).unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let mut names = vec!["folder/o.carton", "folder/deep/o.carton", "folder/../folder/o.carton"];
+    let names = ["folder/o.carton", "folder/deep/o.carton", "folder/../folder/o.carton"];
     #[cfg(unix)]
-    {
+    let names = {
         std::os::unix::fs::symlink(at("folder"), at("around")).unwrap();
         std::os::unix::fs::symlink(at("folder/o.carton"), at("dangling")).unwrap();
-        names.extend(["around/o.carton", "dangling"]);
-    }
+        names.into_iter().chain(["around/o.carton", "dangling"])
+    };
     let version = ["--runner", "noop", "--framework-version", "1"];
     let pack = |args: &[&str]| holdall([&["pack"][..], args, &version, &["--json"]].concat());
     for name in names {

@@ -65,7 +65,13 @@ pub enum CachedRead {
     Unsupported,
 }
 
-/// Returns what is wrong with the last part of the path as the name of a new file on this system.
+/// Returns the fault of the last part of the path as the name of a new file on this system.
 pub fn invalid_name(path: &Path) -> Option<&'static str> {
     system::NAMES.fault(path.file_name()?.to_str()?)
+}
+
+/// Returns `true` if the last part of the path is the name of a device in every folder of this system.
+pub fn is_device(path: &Path) -> bool {
+    let name = path.file_name().and_then(std::ffi::OsStr::to_str);
+    name.is_some_and(|name| system::NAMES.is_device(name))
 }

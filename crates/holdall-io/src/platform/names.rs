@@ -16,12 +16,12 @@ const DEVICES: [&str; 7] = ["con", "prn", "aux", "nul", "conin$", "conout$", "cl
 const PORTS: [&str; 2] = ["com", "lpt"];
 
 impl Names {
-    /// Returns what is wrong with `name`, the last part of a path, as the name of a new file.
+    /// Returns the fault of `name`, the last part of a path, as the name of a new file.
     pub fn fault(self, name: &str) -> Option<&'static str> {
         if self == Names::Any {
             return None;
         }
-        if is_device(name) {
+        if self.is_device(name) {
             return Some("this name is reserved for a device");
         }
         if name.ends_with(['.', ' ']) {
@@ -29,6 +29,11 @@ impl Names {
         }
         let is_reserved = |c: char| c.is_ascii_control() || r#"<>:"/\|?*"#.contains(c);
         name.contains(is_reserved).then_some("the name has a reserved character")
+    }
+
+    /// Returns `true` if `name` is that of a device.
+    pub fn is_device(self, name: &str) -> bool {
+        self == Names::Windows && is_device(name)
     }
 }
 

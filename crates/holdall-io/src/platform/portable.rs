@@ -8,7 +8,7 @@ pub use super::unix::*;
 
 pub use super::absent::*;
 
-/// Returns `false`: file systems are not told apart.
+/// Returns `false`: file systems are not distinguished.
 pub fn is_remote(_: &File, _: &Path) -> bool {
     false
 }

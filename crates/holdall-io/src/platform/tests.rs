@@ -87,7 +87,7 @@ fn temporary_files_in_use_are_not_stale() {
     replace_file(file, &target).unwrap();
     assert_eq!(std::fs::read(&target).unwrap(), b"bytes");
     assert_eq!(dir.path().read_dir().unwrap().count(), 1);
-    // What is left without a process is.
+    // A file that no process holds is stale.
     let kind = std::fs::symlink_metadata(&target).unwrap().file_type();
     let stale = hold_stale(&target, kind).unwrap();
     std::fs::remove_file(&target).unwrap();
@@ -171,7 +171,7 @@ fn two_folders_are_exchanged_or_left() {
 }
 
 #[test]
-fn files_are_told_apart_by_identity() {
+fn files_are_distinguished_by_identity() {
     let dir = folder();
     let id = |name: &str| {
         let path = dir.path().join(name);

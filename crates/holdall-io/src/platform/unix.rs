@@ -105,12 +105,12 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Gives a temporary file its name, replacing what is there.
+/// Gives a temporary file its name. A file with that name is replaced.
 pub fn replace_file(from: NamedTempFile, target: &Path) -> io::Result<()> {
     from.persist(target).map(|_| ()).map_err(|e| e.error)
 }
 
-/// Gives a closed file another name, replacing what is there.
+/// Gives a closed file another name. A file with that name is replaced.
 pub fn rename_over(from: &Path, target: &Path) -> io::Result<()> {
     std::fs::rename(from, target)
 }

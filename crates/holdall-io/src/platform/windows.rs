@@ -140,14 +140,14 @@ pub fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a temporary file its name, replacing what is there.
+/// Gives a temporary file its name. A file with that name is replaced.
 pub fn replace_file(from: NamedTempFile, target: &Path) -> io::Result<()> {
     // The handle is open until the file has its name, so that no other process takes it for a stale one.
     let (_file, path) = from.into_parts();
     rename_over(&path, target)
 }
 
-/// Gives a file another name, replacing what is there. If that is in use, tries again for less than half a second.
+/// Gives a file another name. A file with that name is replaced; if it is in use, tries again for less than half a second.
 pub fn rename_over(from: &Path, target: &Path) -> io::Result<()> {
     for wait in WAITS {
         match std::fs::rename(from, target) {

@@ -32,6 +32,9 @@ impl FileSource {
     /// Returns an `Io` error if the file cannot be opened, or is a directory. If it does not exist, the error suggests a similar name in
     /// the same folder.
     pub fn open(path: &Path) -> Result<FileSource> {
+        if platform::is_device(path) {
+            return Err(NOT_REGULAR.broken("this name is reserved for a device"));
+        }
         let meta = path.metadata().map_err(|e| unopened(path, e))?;
         if meta.is_dir() {
             return Err(io(std::io::ErrorKind::IsADirectory.into(), "opening"));
