@@ -13,9 +13,9 @@ use holdall_core::wire::zip::{Directory, Entry, EntryKind};
 /// Texts of a package that it only links to, fetched.
 #[derive(Debug, Clone, Default)]
 pub struct FetchedTexts {
-    /// `carton.toml`.
+    /// `carton.toml`, if it was fetched.
     pub description: Option<Bytes>,
-    /// `tensor_data/index.toml`.
+    /// `tensor_data/index.toml`, if it was fetched.
     pub tensors: Option<Bytes>,
 }
 

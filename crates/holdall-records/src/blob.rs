@@ -144,7 +144,9 @@ impl Blob {
     pub fn json(&self, index: u64) -> Result<Value> {
         self.check_content(self.content() == Content::Json, "JSON")?;
         let found = parse(&self.get(index)?, self.0.limits.depth);
-        found.map_err(|e| self.in_context(JSON.broken("not JSON").because(e), index))
+        found.map_err(|e| {
+            self.in_context(JSON.broken("the run is not valid JSON").because(e), index)
+        })
     }
 
     /// Returns a copy of the elements of a run.

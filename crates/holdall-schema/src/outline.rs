@@ -31,7 +31,7 @@ pub struct OutlineRow {
     pub base: Base,
 }
 
-/// Whether a value must be present.
+/// The rule for the presence of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowPresence {
     /// The value is always present.

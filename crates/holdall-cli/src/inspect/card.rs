@@ -159,11 +159,11 @@ pub(super) fn head(
     let out = &mut *session.out();
     let paint = session.paint();
     let room = session.width().unwrap_or(usize::MAX).saturating_sub(KEY + 2).max(20);
-    writeln!(out, "{}", paint.on(escape(file.name()), Style::Title))?;
+    writeln!(out, "{}", paint.styled(escape(file.name()), Style::Title))?;
     for (key, value) in lines {
         for (at, line) in lines_of(&value, room).into_iter().enumerate() {
             let key = if at == 0 { key } else { "" };
-            let key = paint.on(format!("{key:KEY$}"), Style::Dim);
+            let key = paint.styled(format!("{key:KEY$}"), Style::Dim);
             writeln!(out, "  {key}{line}")?;
         }
     }
@@ -274,33 +274,38 @@ pub(super) fn foot(
     if sums.decoded > sums.stored {
         text.push_str(&format!(" stored, {} decoded", Size(sums.decoded)));
     }
-    let io = paint.on(format!("  ({})", io_line(file)), Style::Dim);
+    let io = paint.styled(format!("  ({})", io_line(file)), Style::Dim);
     if !shown.is_empty() {
         writeln!(out)?;
     }
     writeln!(out, "{text}{io}")?;
     if let Some(line) = left_out_line(left_out) {
-        writeln!(out, "{}", paint.on(line, Style::Dim))?;
+        writeln!(out, "{}", paint.styled(line, Style::Dim))?;
     }
     for fault in file.faults().take(FAULTS_SHOWN) {
         let fault = printable(&fault.to_string());
-        writeln!(out, "{} {fault}", paint.on("unreadable:", Style::Bad))?;
+        writeln!(out, "{} {fault}", paint.styled("unreadable:", Style::Bad))?;
     }
     let more = file.index().faults().len().saturating_sub(FAULTS_SHOWN);
     if more > 0 {
         writeln!(
             out,
             "{} {} more tensors",
-            paint.on("unreadable:", Style::Bad),
+            paint.styled("unreadable:", Style::Bad),
             Grouped(more as u64)
         )?;
     }
     for words in file.index().unrepresented() {
-        writeln!(out, "{} {}", paint.on("ignored:", Style::Dim), printable(words))?;
+        writeln!(out, "{} {}", paint.styled("ignored:", Style::Dim), printable(words))?;
     }
     let of_folder = folder.iter().flat_map(|folder| &folder.warnings);
     for warning in file.warnings().iter().chain(of_folder) {
-        writeln!(out, "{} {}", paint.on("warning:", Style::Warn), printable(&warning.to_string()))?;
+        writeln!(
+            out,
+            "{} {}",
+            paint.styled("warning:", Style::Warn),
+            printable(&warning.to_string())
+        )?;
     }
     Ok(())
 }

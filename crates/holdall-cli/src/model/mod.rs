@@ -236,7 +236,7 @@ impl Running {
                 false => settings.with_inherited_variable(variable),
             };
         }
-        let prefix = session.err_paint().on("model:", Style::Dim).to_string();
+        let prefix = session.err_paint().styled("model:", Style::Dim).to_string();
         settings = settings.with_log(move |line: LogLine| {
             // If standard error cannot be written to, the error cannot be reported.
             let _ = writeln!(std::io::stderr(), "{prefix} {}", printable(&line.text));

@@ -141,7 +141,7 @@ impl ChunkedDataset<'_> {
         };
         let compare = |a: &Bytes, b: &Bytes| coordinates(a).cmp(&coordinates(b));
         let keys = tree::Keys { len: key_len, compare: Some(&compare) };
-        for (key, address) in tree::first(reader, at, V1_CHUNKS, &keys)? {
+        for (key, address) in tree::entries_v1(reader, at, V1_CHUNKS, &keys)? {
             let (len, filter_mask, offsets, element) =
                 reader.read(at, "a chunk's key", &key, |cursor| {
                     let (len, filter_mask) = (cursor.u32_le()?, cursor.u32_le()?);
@@ -190,7 +190,7 @@ impl ChunkedDataset<'_> {
             (0..rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()
         };
         let compare = |a: &Bytes, b: &Bytes| coordinates(a).cmp(&coordinates(b));
-        for record in tree::second(reader, at, kind, Some(&compare))? {
+        for record in tree::records_v2(reader, at, kind, Some(&compare))? {
             let entry_len = (record.len() as u64).saturating_sub(coordinates_len);
             let (entry, coordinates) = reader.read(at, "a chunk's record", &record, |cursor| {
                 let entry = self.entry(reader, cursor, entry_len)?;

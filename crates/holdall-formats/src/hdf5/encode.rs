@@ -10,7 +10,7 @@ use super::{
 use crate::array::DESCR;
 use crate::header::{Dialect, Slot, Slots, check_values};
 use crate::kept::{ATTRIBUTES, object};
-use crate::structured::{Refusal, named, structured};
+use crate::structured::{Refusal, structured, type_from_attribute};
 use bytes::Bytes;
 use holdall_collections::{HashMap, HashSet};
 use holdall_core::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
@@ -387,7 +387,7 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
         let message = format!("shape {:?} does not match {} bytes", tensor.shape, data.decoded_len);
         return Err(DECLARED.broken(message));
     }
-    if let Some((element, shape)) = named(tensor, data)
+    if let Some((element, shape)) = type_from_attribute(tensor, data)
         && let Some(datatype) = values::numpy_datatype(&element)
     {
         let mut attributes = tensor.attributes.clone();
@@ -416,7 +416,7 @@ fn records<'t>(tensor: &TensorSpec, data: &ComponentSpec) -> Result<Array<'t>> {
         let why = "their type is too long, has fields of 0 bytes, or is that of complex numbers";
         return Err(refusal.error(why));
     };
-    let attributes = Cow::Owned(found.beside(&kind));
+    let attributes = Cow::Owned(found.extra_attributes(&kind));
     Ok(Array { datatype, mark: None, shape: found.shape.into(), attributes, len: data.decoded_len })
 }
 

@@ -16,8 +16,8 @@
 //! reference depends on the kind of its node. Elements are little-endian.
 //!
 //! # Specification
-//! `docs/spec/metatensor.md`, of which sections 1, 6 and 7 are implemented here, 2 to 5 in `holdall-schema`. By
-//! [`RULES`]: the header's length and keys ([`HEADER_BOUNDS`] to [`PADDING`], and `json/…`), the contents of `tensors`
+//! `docs/spec/metatensor.md`, of which sections 1, 6 and 7 are implemented here, 2 to 5 in `holdall-schema`.
+//! [`RULES`] cover the header's length and keys ([`HEADER_BOUNDS`] to [`PADDING`], and `json/…`), the contents of `tensors`
 //! ([`REFERENCE`] to [`COUNT`], and `schema/…`), and the position of ranges ([`OFFSETS`] to [`TRUNCATED`], and
 //! `index/overlap`).
 //!

@@ -163,7 +163,9 @@ impl Walk {
                 let is_global = header.kind == b'g';
                 self.take_pax(&text, is_global).map_err(|e| e.at(range))?;
             }
-            b'S' => return Err(SPARSE.broken("a file is sparse").at(range).into()),
+            b'S' => {
+                return Err(SPARSE.broken("a file has the type `S`: it is sparse").at(range).into());
+            }
             kind => {
                 let name = self.next_name.take().unwrap_or(header.name);
                 let name = String::from_utf8_lossy(&name).into_owned();
@@ -209,7 +211,9 @@ impl Walk {
                     self.next_len = Some(size.ok_or_else(wrong)?);
                 }
                 key if key.starts_with(b"GNU.sparse.") => {
-                    return Err(SPARSE.broken("a file is sparse"));
+                    let message =
+                        "a file has records whose names start with `GNU.sparse.`: it is sparse";
+                    return Err(SPARSE.broken(message));
                 }
                 _ => {}
             }

@@ -33,8 +33,10 @@ impl PendingWriters {
         PendingWriter { to: self.clone(), number }
     }
 
+    /// Checks that every started tensor was added or discarded.
+    ///
     /// # Errors
-    /// Returns `build/not-added` if one of them was neither added nor discarded.
+    /// Returns `build/not-added` if one was neither added nor discarded.
     pub(super) fn check(&self) -> Result<()> {
         let names = self.names();
         if names.out.is_empty() {

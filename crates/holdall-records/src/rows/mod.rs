@@ -394,7 +394,9 @@ impl Rows {
     /// Returns `records/arrow` if a column has a type that records have no kind for.
     pub fn kind(&self) -> Result<Option<Value>> {
         match &self.cells {
-            Cells::Batches(Some(batches)) => batches.kind().map_err(|e| e.in_source(&self.name)),
+            Cells::Batches(Some(batches)) => {
+                batches.row_schema().map_err(|e| e.in_source(&self.name))
+            }
             _ => Ok(None),
         }
     }

@@ -133,7 +133,7 @@ pub(super) fn check(
         let broken = Mutex::new(Vec::new());
         let sums = Executor::new(file.sources(), file.limits(), &options.work)
             .run(&plan, Vec::new(), |visit| {
-                let number = visit.number as usize;
+                let number = visit.want_index as usize;
                 match (purposes.get(number), visit.decoded) {
                     (Some(purpose), decoded) => {
                         context.check_bytes(purpose, DecodedBytes { decoded, ..visit })

@@ -77,7 +77,10 @@ fn describe(draft: &mut Draft<'_, '_>, module: &str, weight: &StoredTensor) -> R
         draft.kind(kind);
     }
     let row_len = weight.shape.last().and_then(|words| words.checked_mul(4));
-    let row_len = row_len.ok_or_else(|| SHAPE.broken("too many words").in_tensor(&weight.name))?;
+    let row_len = row_len.ok_or_else(|| {
+        let message = format!("expected rows of 32-bit words, found the shape {:?}", weight.shape);
+        SHAPE.broken(message).in_tensor(&weight.name)
+    })?;
     let bits_of = u64::from(bits);
     let shape = with_columns(weight, |words| {
         let all = words.checked_mul(32)?;
