@@ -187,7 +187,7 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
         (None, Some(rows)) => {
             let kind = columns.unwrap_or_default();
             let dataset =
-                build.dataset_with_kind(args.path.as_deref().unwrap_or("records"), &kind)?;
+                build.dataset_with_schema(args.path.as_deref().unwrap_or("records"), &kind)?;
             fill(args, &mut build, dataset, rows, &mut report)?;
         }
         (None, None) => {}
@@ -252,7 +252,7 @@ fn blob(
 
 /// Returns the schema of a record that is a row of columns.
 fn columns(rows: &Rows) -> Result<Value, Failure> {
-    let Some(kind) = rows.kind()? else {
+    let Some(kind) = rows.row_schema()? else {
         let e = ARGUMENTS.broken("records in lines or tables need a `--schema` for their types");
         let hint = "`holdall schema infer FILE -o SCHEMA` infers one from the data";
         return Err(e.with_hint(hint).into());

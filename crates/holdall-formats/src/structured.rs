@@ -9,7 +9,7 @@ use holdall_core::model::{Attributes, DType, Layout, Value, element_count};
 use holdall_core::wire::npy::{self, DESCR_KEYWORD, Element, Fields};
 use holdall_json::parse;
 use holdall_schema::{
-    Dim, IndexWidth, KIND_ATTRIBUTE, Kind, Len, Scalar, Schema, TypeId, normalize,
+    Dim, IndexWidth, Kind, Len, Scalar, Schema, TENSOR_SCHEMA_ATTRIBUTE, TypeId, normalize,
 };
 use serde_json::Value as Json;
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ impl Structured {
         let mut attributes = self.other_attributes.clone();
         // A schema that reading derives from the fields need not be stored.
         if derived_schema != self.canonical_schema {
-            attributes.push(KIND_ATTRIBUTE, Value::Text(self.schema_text.clone()));
+            attributes.push(TENSOR_SCHEMA_ATTRIBUTE, Value::Text(self.schema_text.clone()));
         }
         attributes
     }
@@ -104,7 +104,7 @@ pub(super) fn structured(
 ) -> Result<Structured> {
     let refused = |what: &str| refusal.error(what);
     let mut other_attributes = tensor.attributes.clone();
-    let Some(Value::Text(schema_text)) = other_attributes.remove(KIND_ATTRIBUTE) else {
+    let Some(Value::Text(schema_text)) = other_attributes.remove(TENSOR_SCHEMA_ATTRIBUTE) else {
         return Err(refused("the dataset has no schema"));
     };
     let limits = Limits::default();

@@ -98,7 +98,7 @@ pub(super) fn check_apart(paths: &[&str]) -> Result<Vec<ConflictingPaths>> {
         return Ok(Vec::new());
     }
     let missing = RESERVED.into_iter().filter(|name| !paths.contains(name));
-    apart(paths.iter().copied().chain(missing))
+    check_paths_alone(paths.iter().copied().chain(missing))
 }
 
 /// Returns `true` if no two of these paths can collide, nor one with a reserved path, by a quick check: they
@@ -367,7 +367,7 @@ mod tests {
                     let missing = RESERVED.into_iter().filter(|name| !set.contains(name));
                     sets += 1;
                     if are_usual(&set) {
-                        let apart = apart(set.into_iter().chain(missing));
+                        let apart = check_paths_alone(set.into_iter().chain(missing));
                         assert!(apart.is_ok_and(|twins| twins.is_empty()), "{set:?}");
                         usual += 1;
                     }

@@ -121,7 +121,8 @@ fn check_names(directory: &Directory) -> Result<()> {
     }
     match folders().next() {
         // Empty folders are never created: those that differ only in case do no harm.
-        Some(_) => paths::apart(directory.entries().map(|entry| path_of(entry.name()))).map(drop),
+        Some(_) => paths::check_paths_alone(directory.entries().map(|entry| path_of(entry.name())))
+            .map(drop),
         None => Ok(()),
     }
 }

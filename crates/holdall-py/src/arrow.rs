@@ -149,7 +149,8 @@ fn children<T>(
     Ok(())
 }
 
-fn kept<T>() -> ExportedMemory<T> {
+/// Returns a record of exported memory without any memory yet.
+fn no_memory<T>() -> ExportedMemory<T> {
     let (texts, metadata, lent) = Default::default();
     let (buffers, pointers) = Default::default();
     ExportedMemory { texts, metadata, lent, buffers, pointers, dictionary: null_mut() }
@@ -161,7 +162,7 @@ fn schema(field: &Field) -> PyResult<CSchema> {
         CString::new(text).map_err(|_| PyValueError::new_err("Arrow has no names with a zero byte"))
     };
     let (format, name) = (text(format)?, text(name)?);
-    let mut kept = Box::new(kept::<CSchema>());
+    let mut kept = Box::new(no_memory::<CSchema>());
     children(below.iter().map(schema), &mut kept)?;
     if let Some(values) = dictionary.first() {
         kept.dictionary = Box::into_raw(Box::new(schema(values)?));
@@ -262,7 +263,7 @@ fn made(
     below: impl Iterator<Item = PyResult<CArray>>,
     dictionary: Option<CArray>,
 ) -> PyResult<CArray> {
-    let mut kept = Box::new(kept::<CArray>());
+    let mut kept = Box::new(no_memory::<CArray>());
     kept.buffers.extend(lent.iter().map(|lent| match lent.as_ref().map(Lent::bytes) {
         None => null(),
         Some([]) => (&raw const NOTHING).cast(),

@@ -204,7 +204,7 @@ impl NativeRecords {
         let Some(Gathered { len, presence: there, values, .. }) = column else {
             return Ok(PyList::empty(py));
         };
-        let is_there = |at: usize| {
+        let is_present = |at: usize| {
             let byte = there.as_ref().map_or(Some(&u8::MAX), |bits| bits.get(at / 8));
             byte.is_some_and(|byte| byte >> (at % 8) & 1 == 1)
         };
@@ -217,7 +217,7 @@ impl NativeRecords {
                     let end = u64::from_le_bytes(*end) as usize;
                     let run = bytes.get(start..end).unwrap_or_default();
                     start = end;
-                    match (is_there(at), is_bytes) {
+                    match (is_present(at), is_bytes) {
                         (false, _) => out.append(py.None())?,
                         (true, true) => out.append(PyBytes::new(py, run))?,
                         (true, false) => out.append(PyString::from_bytes(py, run)?)?,
@@ -234,7 +234,7 @@ impl NativeRecords {
                     let mut number = [0; 4];
                     number.iter_mut().zip(index).for_each(|(slot, byte)| *slot = *byte);
                     let name = names.get(u32::from_le_bytes(number) as usize);
-                    out.append(name.filter(|_| is_there(at)))?;
+                    out.append(name.filter(|_| is_present(at)))?;
                 }
             }
             _ => return Err(PyValueError::new_err("the member is not text")),

@@ -117,10 +117,10 @@ impl Blob {
                 format!("run {index} is out of range for a blob with {} runs", inner.runs.count);
             return Err(placed(INDEX.broken(message), &inner.tensor));
         }
-        self.found(index).map_err(|e| self.in_context(e, index))
+        self.heap_range(index).map_err(|e| self.in_context(e, index))
     }
 
-    fn found(&self, index: u64) -> Result<Range<u64>> {
+    fn heap_range(&self, index: u64) -> Result<Range<u64>> {
         let inner = &*self.0;
         // Lies within the entries, whose length was checked against the number of runs.
         let start = index * Entry::LEN as u64;

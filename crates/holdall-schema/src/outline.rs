@@ -118,7 +118,13 @@ impl<'w> Outline<'w> {
         kind(schema, ty, self.symbols)
     }
 
-    fn node(&mut self, schema: &Schema, id: NodeId, path: &Path, there: RowPresence) -> Result<()> {
+    fn node(
+        &mut self,
+        schema: &Schema,
+        id: NodeId,
+        path: &Path,
+        presence: RowPresence,
+    ) -> Result<()> {
         let row = |kind, size, align| header_row(path.clone(), kind, size, align, there);
         match schema.node(id) {
             Node::Flat { tensor, align } => {

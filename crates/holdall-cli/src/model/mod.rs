@@ -187,7 +187,7 @@ impl Running {
         let mut runners = settings.runners.clone();
         // An engine in this process could not be killed at a timeout.
         if self.timeout.is_some() {
-            runners = runner::apart(runners, self.engine());
+            runners = runner::with_separate_onnx(runners, self.engine());
         }
         runners = runners.with_config(&config);
         if let Some(words) = &self.runner_command {

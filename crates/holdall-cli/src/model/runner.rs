@@ -143,7 +143,7 @@ fn served(args: &ServeArgs) -> Result<Status, Failure> {
 
 /// Returns the runners with the ONNX engine in a separate process, which is this program. Returns them unchanged if the
 /// path of this program is unknown.
-pub(super) fn apart(runners: Runners, engine: Option<&Path>) -> Runners {
+pub(super) fn with_separate_onnx(runners: Runners, engine: Option<&Path>) -> Runners {
     if !runners.names().contains(&"onnx") {
         return runners;
     }

@@ -169,7 +169,8 @@ struct Entry<'a> {
     name: &'a str,
     /// The last dimension first, as in all of Holdall.
     shape: Shape,
-    number: u32,
+    /// The number of the element type.
+    type_id: u32,
     /// The offset from the start of the data.
     offset: u64,
     /// The byte range of the entry in the file.
@@ -314,9 +315,9 @@ impl Decoder<'_> {
             }
             shape.push_front(size);
         }
-        let number = head.u32().ok_or_else(|| self.ends(head))?;
+        let type_id = head.u32().ok_or_else(|| self.ends(head))?;
         let offset = head.u64().ok_or_else(|| self.ends(head))?;
-        Ok(Entry { name, shape, number, offset, at: start..head.cursor.position() })
+        Ok(Entry { name, shape, type_id, offset, at: start..head.cursor.position() })
     }
 }
 
@@ -425,12 +426,12 @@ impl Data {
 /// Returns the type of a tensor's elements, and their length in bytes. `upto` is the number of bytes up to the next
 /// tensor.
 fn element(entry: &Entry<'_>, upto: Option<u64>, is_big: bool) -> Result<(Element, u64)> {
-    let found = match Element::by_id(entry.number) {
+    let found = match Element::by_id(entry.type_id) {
         Some(found) => found,
         None if is_big => {
-            return Err(DTYPE.broken(format!("unknown type {}", entry.number)));
+            return Err(DTYPE.broken(format!("unknown type {}", entry.type_id)));
         }
-        None => Element::Opaque(entry.number),
+        None => Element::Opaque(entry.type_id),
     };
     let len = match found {
         Element::Plain(dtype) => {

@@ -2,7 +2,7 @@
 //! contiguous.
 
 use super::blocks::{Blocks, Group, Message, Texts};
-use super::datatype::kind_of;
+use super::datatype::record_schema_of;
 use super::values::{self, MAX_RANK};
 use super::{
     ALIGN, BOUNDS, DECLARED, ELEMENT_TYPE, ENCODING, FIT, FORM, MARK, STRUCTURE, TOO_MANY,
@@ -410,8 +410,8 @@ fn records<'t>(tensor: &TensorSpec, data: &ComponentSpec) -> Result<Array<'t>> {
     let refusal = Refusal { format: "HDF5", layout: &FORM, declared: &DECLARED };
     let found = structured(tensor, data, &refusal)?;
     check_location(&tensor.name, found.shape.len())?;
-    let datatype =
-        values::record(&found.fields).and_then(|datatype| Some((kind_of(&datatype)?, datatype)));
+    let datatype = values::record(&found.fields)
+        .and_then(|datatype| Some((record_schema_of(&datatype)?, datatype)));
     let Some((kind, datatype)) = datatype else {
         let why = "their type is too long, has fields of 0 bytes, or is that of complex numbers";
         return Err(refusal.error(why));

@@ -179,7 +179,7 @@ fn symbols(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop>
     let entry_len = sizes.saturating_add(24);
     let tables = each(tables, |table| {
         let head = reader.bytes(table, 8)?;
-        reader.signed(table, &head, b"SNOD")?;
+        reader.check_signature(table, &head, b"SNOD")?;
         let (version, count) = reader.read(table, "a table of links", &head, |cursor| {
             cursor.take(4)?;
             let version = cursor.u8()?;

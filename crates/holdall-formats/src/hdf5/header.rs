@@ -141,9 +141,10 @@ impl Header {
         more: &mut Vec<Block>,
     ) -> Result<(), Stop> {
         let bytes = reader.bytes(block.at, block.len)?;
-        let end = if block.has_checksum { reader.summed(block.at, &bytes)? } else { bytes.len() };
+        let end =
+            if block.has_checksum { reader.verified_len(block.at, &bytes)? } else { bytes.len() };
         if layout.is_v2 && block.at != self.at {
-            reader.signed(block.at, &bytes, b"OCHK")?;
+            reader.check_signature(block.at, &bytes, b"OCHK")?;
         }
         let mut cursor = Cursor::new(bytes.get(..end).unwrap_or_default());
         cursor.take(block.skip);

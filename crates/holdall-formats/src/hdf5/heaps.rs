@@ -15,7 +15,7 @@ pub(super) fn local_heap_data(reader: &Reader<'_>, at: u64) -> Result<Bytes, Sto
     let lengths = u64::from(reader.length).saturating_mul(2);
     let len = lengths.saturating_add(reader.offset.into()).saturating_add(8);
     let head = reader.bytes(at, len)?;
-    reader.signed(at, &head, b"HEAP")?;
+    reader.check_signature(at, &head, b"HEAP")?;
     let (version, len, data) = reader.read(at, "a heap", &head, |cursor| {
         cursor.take(4)?;
         let version = cursor.u8()?;
@@ -42,7 +42,7 @@ pub(super) fn global_heap_objects(
     reader.ask(addresses.iter().map(|at| (*at, FIRST)))?;
     let lens = each(addresses, |at| {
         let head = reader.bytes(*at, prefix)?;
-        reader.signed(*at, &head, b"GCOL")?;
+        reader.check_signature(*at, &head, b"GCOL")?;
         Ok(reader.read(*at, "a heap", &head, |cursor| {
             cursor.take(8)?;
             reader.length(cursor)
@@ -107,7 +107,7 @@ impl FractalHeap {
         let addresses = u64::from(reader.offset).saturating_mul(3);
         let len = lengths.saturating_add(addresses).saturating_add(26);
         let header = reader.head(at, len)?;
-        reader.signed(at, &header, b"FRHP")?;
+        reader.check_signature(at, &header, b"FRHP")?;
         let (version, filters_len, heap) = reader.read(at, "a heap", &header, |cursor| {
             cursor.take(4)?;
             let version = cursor.u8()?;

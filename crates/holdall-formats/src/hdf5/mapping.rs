@@ -64,7 +64,7 @@ pub(super) fn mappings(
             .broken(collection, "the mappings of a virtual dataset are missing")
             .into());
     };
-    reader.summed(collection, object)?;
+    reader.verified_len(collection, object)?;
     let body = slice(object, 0..without_sum(object.len() as u64));
     let read = reader.read(collection, "a virtual dataset", &body, |cursor| {
         let (version, count) = (cursor.u8()?, reader.length(cursor)?);

@@ -68,7 +68,7 @@ impl DatasetResolver<'_, '_> {
         heaps.load(self.reader, &[(datatype, &bytes)])?;
         let conversion = Conversion::new(self.reader, &heaps, self.paths, &mut self.room);
         let records = conversion.run(datatype, &bytes)?;
-        let kind = Value::Text(datatype.field("", &records.bytes)?.kind());
+        let kind = Value::Text(datatype.field("", &records.bytes)?.schema());
         Ok((Data::InIndex(Box::new(records)), Some(kind)))
     }
 

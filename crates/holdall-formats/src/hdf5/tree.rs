@@ -52,7 +52,7 @@ pub(super) fn entries_v1(
         reader.ask(level.iter().map(|child| (child.at, NODE)))?;
         let nodes = each(&level, |Child { at, .. }| {
             let head = reader.head(*at, prefix)?;
-            reader.signed(*at, &head, b"TREE")?;
+            reader.check_signature(*at, &head, b"TREE")?;
             let (kind, depth, count) = reader.read(*at, "a tree's node", &head, |cursor| {
                 cursor.take(4)?;
                 let found = (cursor.u8()?, cursor.u8()?, cursor.u16_le()?);

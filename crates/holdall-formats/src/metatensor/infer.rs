@@ -1,6 +1,6 @@
 //! Infers a schema from tensors: one that gives each tensor's dtype and shape, and the schemas of datasets and blobs.
 
-use super::KIND_ATTRIBUTE;
+use super::TENSOR_SCHEMA_ATTRIBUTE;
 use super::rules::{KIND, LAYOUT};
 use super::tree::{self, Tree};
 use crate::element::by_meaning;
@@ -73,7 +73,7 @@ impl Leaves {
             let text = match &tensor.layout {
                 Layout::Dense => dense(tensor, align)?,
                 Layout::Records | Layout::Blob => {
-                    let kind = kind_of(tensor)?;
+                    let kind = schema_text_of(tensor)?;
                     let own = match without_defs.get(kind) {
                         Some(own) => own.clone(),
                         None => {
@@ -153,11 +153,11 @@ impl Leaves {
 }
 
 /// Returns the schema of records or a blob, the text of an attribute.
-pub(super) fn kind_of(tensor: &TensorSpec) -> Result<&str> {
-    match tensor.attributes.get(KIND_ATTRIBUTE) {
+pub(super) fn schema_text_of(tensor: &TensorSpec) -> Result<&str> {
+    match tensor.attributes.get(TENSOR_SCHEMA_ATTRIBUTE) {
         Some(Value::Text(kind)) => Ok(kind),
         _ => {
-            let message = format!("it has no text attribute `{KIND_ATTRIBUTE}`");
+            let message = format!("it has no text attribute `{TENSOR_SCHEMA_ATTRIBUTE}`");
             Err(named(KIND.broken(message), tensor))
         }
     }

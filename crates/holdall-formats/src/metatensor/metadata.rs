@@ -2,7 +2,7 @@
 
 use super::header::{Header, metadata_depth};
 use super::rules::ATTRIBUTE;
-use super::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
+use super::{SCHEMA_ATTRIBUTE, TENSOR_SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
 use crate::kept::duplicate_tensor;
 use holdall_collections::HashMap;
 use holdall_core::error::{Error, Escape as _, Result};
@@ -286,7 +286,7 @@ impl WrittenMetadata<'_> {
 pub(super) fn own_attributes(attributes: &Attributes, has_kind: bool) -> Attributes {
     let mut own = attributes.clone();
     if has_kind {
-        own.remove(KIND_ATTRIBUTE);
+        own.remove(TENSOR_SCHEMA_ATTRIBUTE);
     }
     own
 }

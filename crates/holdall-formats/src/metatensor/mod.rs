@@ -23,7 +23,7 @@
 //!
 //! # Support
 //! Reads and writes everything above. A tensor is named by its path (`layers[0].w`); datasets have the layout
-//! `records`, blobs `blob`, and both have the attribute [`KIND_ATTRIBUTE`]. If there is no schema among the attributes,
+//! `records`, blobs `blob`, and both have the attribute [`TENSOR_SCHEMA_ATTRIBUTE`]. If there is no schema among the attributes,
 //! one is inferred from the tensors ([`infer()`]) when a file is written, and left out when it is read. Data that has
 //! no other place in the header is under four keys of `metadata`:
 //!
@@ -68,7 +68,7 @@ mod rules;
 mod tree;
 mod walk;
 
-pub use holdall_schema::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
+pub use holdall_schema::{SCHEMA_ATTRIBUTE, TENSOR_SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
 pub use infer::infer;
 pub use rules::*;
 

@@ -206,7 +206,7 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
             );
             return Err(ELEMENT_TYPE.broken(message));
         }
-        let aside = element.extra_attributes(&element.fields.kind());
+        let aside = element.extra_attributes(&element.fields.schema());
         return Ok(Array { descr: element.descr, fortran: false, shape: element.shape, aside });
     }
     let mut aside = tensor.attributes.clone();

@@ -224,8 +224,8 @@ impl Job {
         Job { what, ..self.clone() }
     }
 
-    /// Returns a job for a file inside.
-    fn inside(&self, what: ScanTarget, region: Region, name: String) -> Job {
+    /// Returns a job for a file inside of this job's file.
+    fn for_inner_file(&self, what: ScanTarget, region: Region, name: String) -> Job {
         Job { what, region, name, depth: self.depth.saturating_add(1) }
     }
 }

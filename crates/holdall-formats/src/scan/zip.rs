@@ -142,5 +142,5 @@ fn stored(job: &Job, name: &str, range: Range<u64>, method: Method) -> Job {
         Method::Deflate => ScanTarget::Packed { compression: Compression::Deflate, is_entry: true },
         Method::Zstd => ScanTarget::Packed { compression: Compression::Zstd, is_entry: true },
     };
-    job.inside(what, job.region.range(range), format!("{}!/{name}", job.name))
+    job.for_inner_file(what, job.region.range(range), format!("{}!/{name}", job.name))
 }

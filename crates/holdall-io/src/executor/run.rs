@@ -5,8 +5,8 @@ use crate::work::Work;
 use crate::workers;
 use holdall_core::codec::Checksums;
 use holdall_core::read::{
-    Access, ComponentDecoder, Decoded, Digests, Extent, Fetch, FetchPart, PartDecoder, Plan,
-    Purpose, Sums, Want,
+    Access, ComponentDecoder, Decoded, DigestCollector, Digests, Extent, Fetch, FetchPart,
+    PartDecoder, Plan, Purpose, Want,
 };
 use holdall_core::{Digest, Error, ErrorKind, Limits, Result};
 use std::sync::{Mutex, PoisonError};
@@ -69,7 +69,7 @@ struct ThreadState {
     decoder: PartDecoder,
     stored: Vec<u8>,
     decoded: Vec<u8>,
-    sums: Sums,
+    sums: DigestCollector,
 }
 
 impl<'a> Executor<'a> {
@@ -115,7 +115,7 @@ impl<'a> Executor<'a> {
         plan: &Plan,
         mut outs: Vec<FetchTarget<'m>>,
         visit: impl Fn(DecodedBytes<'_>) -> Result<()> + Sync,
-    ) -> Result<Sums> {
+    ) -> Result<DigestCollector> {
         let sums = Mutex::new(self.without_bytes(plan, &visit)?);
         self.run_jobs(plan, longest_first(self.jobs(plan, &mut outs, false)), &visit, |_, own| {
             sums.lock().unwrap_or_else(PoisonError::into_inner).join(own);
@@ -167,7 +167,7 @@ impl<'a> Executor<'a> {
         plan: &Plan,
         jobs: Vec<Job<'_, '_, '_>>,
         visit: &(impl Fn(DecodedBytes<'_>) -> Result<()> + Sync),
-        after: impl Fn(&[Fetch], Sums) -> Result<()> + Sync,
+        after: impl Fn(&[Fetch], DigestCollector) -> Result<()> + Sync,
     ) -> Result<()> {
         let remote = self.sources.read_hints().at_once;
         let threads = match self.direct {
@@ -178,7 +178,7 @@ impl<'a> Executor<'a> {
             decoder: PartDecoder::new(self.limits),
             stored: Vec::new(),
             decoded: Vec::new(),
-            sums: Sums::default(),
+            sums: DigestCollector::default(),
         };
         workers::for_each(threads, jobs, kept, |kept, Job { fetches, outs, in_order }| {
             let mut outs = outs.iter_mut().map(std::mem::take);
@@ -236,8 +236,8 @@ impl<'a> Executor<'a> {
         &self,
         plan: &Plan,
         visit: &impl Fn(DecodedBytes<'_>) -> Result<()>,
-    ) -> Result<Sums> {
-        let mut sums = Sums::default();
+    ) -> Result<DigestCollector> {
+        let mut sums = DigestCollector::default();
         for (want_index, want) in (0u32..).zip(plan.wants()) {
             if want.component.stored.is_empty() {
                 sums.take(want_index, want, 0, &[]);
@@ -363,7 +363,13 @@ impl<'a> Executor<'a> {
     }
 
     /// Reads plain bytes into memory, and digests them while they are in the processor's cache.
-    fn fill(&self, sums: &mut Sums, plan: &Plan, fetch: &Fetch, out: &mut [u8]) -> Result<()> {
+    fn fill(
+        &self,
+        sums: &mut DigestCollector,
+        plan: &Plan,
+        fetch: &Fetch,
+        out: &mut [u8],
+    ) -> Result<()> {
         let Extent { source, start, .. } = fetch.extent;
         let source = self.sources.at(source);
         let parts = plan.parts_of(fetch);
@@ -400,7 +406,14 @@ impl<'a> Executor<'a> {
     }
 
     /// Adds `bytes`, which start at `offset` of the source, to the digests of the parts that they belong to.
-    fn sum(&self, sums: &mut Sums, plan: &Plan, parts: &[FetchPart], offset: u64, bytes: &[u8]) {
+    fn sum(
+        &self,
+        sums: &mut DigestCollector,
+        plan: &Plan,
+        parts: &[FetchPart],
+        offset: u64,
+        bytes: &[u8],
+    ) {
         if !self.with_digests {
             return;
         }

@@ -369,9 +369,9 @@ fn slot(key: &[u8]) -> usize {
 
 /// Appends bytes that two rows share only if their values are equal.
 fn add_key(column: &Gathered, row: usize, out: &mut Vec<u8>) {
-    let is_there = column.presence.as_ref().is_none_or(|bits| bit(bits, row));
-    out.push(u8::from(is_there));
-    if !is_there {
+    let is_present = column.presence.as_ref().is_none_or(|bits| bit(bits, row));
+    out.push(u8::from(is_present));
+    if !is_present {
         return;
     }
     match &column.values {

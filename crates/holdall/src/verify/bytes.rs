@@ -353,7 +353,7 @@ impl Context<'_> {
                 add(any_member, false, unit.stored_bool);
             }
             if refused.is_some() {
-                self.found(at, |found| found.decode = refused);
+                self.update_results(at, |found| found.decode = refused);
             }
         }
         if !self.file.sources().read_hints().is_remote() {
@@ -409,7 +409,7 @@ impl Context<'_> {
         })
     }
 
-    fn found(&self, unit: usize, add: impl FnOnce(&mut UnitResults)) {
+    fn update_results(&self, unit: usize, add: impl FnOnce(&mut UnitResults)) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         add(found.entry(unit).or_default());
     }
