@@ -138,7 +138,7 @@ impl BuildArgs {
 pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure> {
     input::check_once(args.schema.iter().chain(&args.records).chain(&args.runs))?;
     if args.records.is_none() && args.blob.is_none() {
-        let e = ARGUMENTS.broken("nothing to put into the file");
+        let e = ARGUMENTS.broken("no records, runs or files are given");
         let hint = "name records with `--records`, or runs or files with `--blob`";
         return Err(e.with_hint(hint).into());
     }

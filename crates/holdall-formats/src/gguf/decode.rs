@@ -303,14 +303,18 @@ impl Decoder<'_> {
         };
         let rank = head.u32().ok_or_else(|| self.ends(head))?;
         if rank as usize > MAX_RANK {
-            let e = RANK.broken(format!("{rank} dimensions")).in_tensor(name);
+            let e = RANK
+                .broken(format!("{rank} dimensions, at most {MAX_RANK} are allowed"))
+                .in_tensor(name);
             return Err(e.at(at.end..head.cursor.position()));
         }
         let mut shape = Shape::default();
         for _ in 0..rank {
             let size = head.u64().ok_or_else(|| self.ends(head))?;
             if size > i64::MAX as u64 {
-                let e = RANK.broken("a dimension is negative").in_tensor(name);
+                let e = RANK
+                    .broken(format!("a dimension is {size}, at most {} is allowed", i64::MAX))
+                    .in_tensor(name);
                 return Err(e.at(at.end..head.cursor.position()));
             }
             shape.push_front(size);

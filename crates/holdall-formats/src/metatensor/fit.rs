@@ -99,7 +99,7 @@ fn kind_error(e: Error) -> Error {
     if e.code() == KIND.code {
         return e;
     }
-    KIND.broken("its kind cannot be used").because(e)
+    KIND.broken("its schema cannot be used").because(e)
 }
 
 fn records(tensor: &TensorSpec) -> Result<()> {

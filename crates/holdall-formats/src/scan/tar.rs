@@ -180,7 +180,10 @@ impl Walk {
                 }
                 // Old archives mark folders with a name like this. For some readers, they have no bytes.
                 if kind == 0 && name.ends_with('/') && len > 0 {
-                    return Err(HEADER.broken("a folder has bytes").at(range).into());
+                    return Err(HEADER
+                        .broken(format!("a header has the name of a folder, but {len} bytes"))
+                        .at(range)
+                        .into());
                 }
                 if !(matches!(kind, b'1'..=b'6') || kind == 0 && name.ends_with('/')) {
                     self.members.push(Member { name, range: data });

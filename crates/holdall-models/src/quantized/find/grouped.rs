@@ -120,7 +120,11 @@ fn integer(draft: &Draft<'_, '_>, name: &str) -> Result<i64> {
         eight if eight.len() == 8 => eight.first_chunk().map(|b| i64::from_le_bytes(*b)),
         _ => None,
     };
-    number.ok_or_else(|| CONTENT.broken("expected one integer").in_tensor(name))
+    number.ok_or_else(|| {
+        let message =
+            format!("expected an integer of 1, 4 or 8 bytes, found {} bytes", bytes.len());
+        CONTENT.broken(message).in_tensor(name)
+    })
 }
 
 fn hqq(draft: &mut Draft<'_, '_>, module: &str) -> Result<Described> {
@@ -150,8 +154,11 @@ fn hqq(draft: &mut Draft<'_, '_>, module: &str) -> Result<Described> {
     let shape: Option<Vec<u64>> =
         bytes.as_chunks().0.iter().map(|b| u64::try_from(i64::from_le_bytes(*b)).ok()).collect();
     let shape = shape.filter(|shape| !shape.is_empty());
-    let shape =
-        shape.ok_or_else(|| CONTENT.broken("the shape is invalid").in_tensor(name("shape")))?;
+    let shape = shape.ok_or_else(|| {
+        CONTENT
+            .broken("expected a shape with one or more dimensions, none of them negative")
+            .in_tensor(name("shape"))
+    })?;
     let count = element_count(&shape).filter(|n| *n <= u64::MAX / 64);
     let count = count.ok_or_else(|| {
         let message = format!("the shape {shape:?} has more than 2^58 elements");

@@ -52,9 +52,10 @@ fn parameters(all: Option<&Value>, module: &str) -> Result<Parameters> {
         Some(value) => count(value)
             .ok_or_else(|| PARAMETER.broken(format!("`{key}` is not a positive integer"))),
     };
-    let bits = number("bits", bits)?;
-    let bits = u32::try_from(bits).ok().filter(|bits| (1..=8).contains(bits));
-    let bits = bits.ok_or_else(|| KIND.broken("MLX packs 1 to 8 bits"))?;
+    let stated = number("bits", bits)?;
+    let bits = u32::try_from(stated).ok().filter(|bits| (1..=8).contains(bits));
+    let bits =
+        bits.ok_or_else(|| KIND.broken(format!("expected 1 to 8 bits of MLX, found {stated}")))?;
     Ok(Parameters { bits, group: number("group_size", group)?, mode })
 }
 
