@@ -242,8 +242,8 @@ fn zipped(
     let mut window = Window::new(source.len());
     if entry.method() == Method::Stored {
         let range = fetched(&**source, &mut window, |window| directory.data(entry, window))?;
-        let sum = entry.sum().map(Digest::Crc32);
-        return Ok(Arc::new(SliceSource::new(source.clone(), range)?.with_digest(sum)));
+        let digest = entry.crc32().map(Digest::Crc32);
+        return Ok(Arc::new(SliceSource::new(source.clone(), range)?.with_digest(digest)));
     }
     let most = entry.decoded_len().max(entry.stored_len());
     check_decoded_len(most, entry.stored_len(), limits)?;

@@ -3,7 +3,8 @@
 use crate::runners::Runners;
 
 impl Default for Runners {
-    /// Returns the runners that are built in: `noop`; `onnx`, if the feature `run-onnx` is enabled; and `python`, on Unix.
+    /// Returns the runners that are built in: `noop`; `onnx`, if the feature `run-onnx` is enabled; and `python`, on
+    /// Unix.
     fn default() -> Runners {
         let mut all = Runners::none().with(crate::noop::Noop);
         #[cfg(feature = "run-onnx")]

@@ -25,7 +25,7 @@ impl Schema {
             out: Map::new(),
             wanted: Vec::new(),
         };
-        let mut derived = deriver.own(root);
+        let mut derived = deriver.node_schema(root);
         deriver.take_wanted();
         if let Value::Object(keywords) = &mut derived {
             keywords.insert("$schema".to_owned(), DRAFT.into());

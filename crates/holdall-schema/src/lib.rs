@@ -92,8 +92,8 @@ pub const SCHEMA_ATTRIBUTE: &str = "metatensor.schema";
 /// The attribute of a file that contains the plain values next to its tensors: the JSON text of an object from path to
 /// value.
 pub const VALUES_ATTRIBUTE: &str = "metatensor.values";
-/// The attribute of datasets and blobs that contains their schema as JSON text: that of a record, or of the blob's node,
-/// with the `$defs` that it needs.
+/// The attribute of datasets and blobs that contains their schema as JSON text: that of a record, or of the blob's
+/// node, with the `$defs` that it needs.
 pub const TENSOR_SCHEMA_ATTRIBUTE: &str = "metatensor.kind";
 
 /// Returns every rule of this crate.

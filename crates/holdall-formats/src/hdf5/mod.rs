@@ -13,7 +13,8 @@
 //! ```
 //!
 //! # Specification
-//! HDF5 File Format Specification, versions 1.0 to 3.0 and 4.0: `docs/spec/hdf5.md`. [`RULES`] are the rules that are checked.
+//! HDF5 File Format Specification, versions 1.0 to 3.0 and 4.0: `docs/spec/hdf5.md`.
+//! [`RULES`] are the rules that are checked.
 //!
 //! # Support
 //! Reads superblocks 0 to 3, object headers 1 and 2, groups and attributes of both generations, all layouts of data, all

@@ -1,5 +1,5 @@
-//! Resolves datasets whose data depends on other objects of the file: virtual datasets, which are made of other datasets,
-//! and datasets whose values have a variable length or are references.
+//! Resolves datasets whose data depends on other objects of the file: virtual datasets, which are made of other
+//! datasets, and datasets whose values have a variable length or are references.
 
 use super::dataset::{Data, Dataset, Virtual};
 use super::datatype::{ElementKind, Elements};

@@ -1,8 +1,8 @@
-//! Finds the files in a zip: the entries that its directory lists, and the data after each entry header, with or without
-//! the directory.
+//! Finds the files in a zip: the entries that its directory lists, and the data after each entry header, with or
+//! without the directory.
 //!
-//! The file type in an entry's mode is ignored, because some readers ignore it too. Headers are analyzed as well because
-//! readers disagree about a zip whose headers contradict its directory.
+//! The file type in an entry's mode is ignored, because some readers ignore it too. Headers are analyzed as well
+//! because readers disagree about a zip whose headers contradict its directory.
 
 use super::packed::Compression;
 use super::{Found, Job, Scan, ScanTarget, too_long};
@@ -23,8 +23,8 @@ pub(super) fn starts(head: &[u8]) -> bool {
 /// The maximum number of end records that are checked.
 const MAX_ENDS: usize = 64;
 
-/// Returns `true` if some reader may read the file as a zip: an end record in `tail`, the last bytes of the file, leads to
-/// the record of an entry, either by the directory's offset or by the length of the directory before it.
+/// Returns `true` if some reader may read the file as a zip: an end record in `tail`, the last bytes of the file, leads
+/// to the record of an entry, either by the directory's offset or by the length of the directory before it.
 ///
 /// An end record alone is not enough: a program that reads zips contains the bytes that it searches for, but is not a
 /// zip.

@@ -81,8 +81,8 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<Footer, Stop> {
     Ok(Footer { generation, manifest: start..end })
 }
 
-/// Returns the offsets at which an earlier version of the file may have ended: after the length of a manifest, and after
-/// a magic number that follows such a length.
+/// Returns the offsets at which an earlier version of the file may have ended: after the length of a manifest, and
+/// after a magic number that follows such a length.
 pub(super) fn old_ends(bytes: &[u8]) -> Vec<OldEnd> {
     let mut out = Vec::new();
     let longest = Limits::default().manifest_len;
@@ -123,8 +123,8 @@ pub(super) const CBOR_ARRAY: u8 = 0x80;
 /// The first byte of an empty map in CBOR. For a short map, the number of pairs is added to it.
 pub(super) const CBOR_MAP: u8 = 0xa0;
 
-/// Returns the length of the CBOR head of a non-empty array or map in bytes, according to its first byte. `major_type` is
-/// [`CBOR_ARRAY`] or [`CBOR_MAP`].
+/// Returns the length of the CBOR head of a non-empty array or map in bytes, according to its first byte. `major_type`
+/// is [`CBOR_ARRAY`] or [`CBOR_MAP`].
 pub(super) fn cbor_head_len(head: u8, major_type: u8) -> Option<usize> {
     match head.checked_sub(major_type) {
         Some(1..=23 | 31) => Some(1),

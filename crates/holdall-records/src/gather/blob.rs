@@ -13,8 +13,8 @@ use holdall_schema::record::rules::{TOO_LARGE, UTF8};
 use std::ops::Range;
 
 impl Blob {
-    /// Returns the chosen runs, which are texts or bytes, as a column: [`Values::Binary64`]. JSON is text. Their bytes are
-    /// not copied if they are in memory, one after the other.
+    /// Returns the chosen runs, which are texts or bytes, as a column: [`Values::Binary64`]. JSON is text. Their bytes
+    /// are not copied if they are in memory, one after the other.
     ///
     /// # Errors
     /// Returns `records/content` for a blob of elements, the errors of [`Blob::str`] and [`Blob::bytes`], and

@@ -162,7 +162,8 @@ impl Scratch {
 }
 
 impl Heap<'_> {
-    /// Returns `true` if the heap bytes of all entries have valid content. Does not check more bytes than may be gathered.
+    /// Returns `true` if the heap bytes of all entries have valid content. Does not check more bytes than may be
+    /// gathered.
     fn has(&self, content: Content, entries: &[u8], presence: Option<&[u8]>, seen: &Seen) -> bool {
         let rest = |left: u64| left.checked_sub(seen.len);
         if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).is_err() {
@@ -264,8 +265,8 @@ fn write_offsets(
     }
 }
 
-/// Checks that entries are inside the heap, and collects the ranges that they refer to. Calls `with` for each entry, with
-/// the number of heap bytes up to and including it.
+/// Checks that entries are inside the heap, and collects the ranges that they refer to. Calls `with` for each entry,
+/// with the number of heap bytes up to and including it.
 #[inline]
 fn check_entries(
     entries: impl Iterator<Item = Entry>,

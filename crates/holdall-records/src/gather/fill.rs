@@ -129,8 +129,8 @@ impl Gatherer<'_> {
         Ok(filled)
     }
 
-    /// Gathers the heap bytes that entries refer to, and completes `offsets`, which are without the first one: before the
-    /// call they count from the start of each block, after it from the start of all blocks.
+    /// Gathers the heap bytes that entries refer to, and completes `offsets`, which are without the first one: before
+    /// the call they count from the start of each block, after it from the start of all blocks.
     fn gather_heap_bytes(
         &mut self,
         slot: &Slot,
@@ -327,7 +327,8 @@ fn copy_heap(
     }
 }
 
-/// Returns an iterator over the values that 64-bit offsets divide `data` into. The first offset, 0, is not in `offsets`.
+/// Returns an iterator over the values that 64-bit offsets divide `data` into. The first offset, 0, is not in
+/// `offsets`.
 pub(super) fn split_at_offsets_64<'r>(
     data: &'r [u8],
     offsets: &[u8],
@@ -339,7 +340,8 @@ pub(super) fn split_at_offsets_64<'r>(
     })
 }
 
-/// Returns an iterator over the values that 32-bit offsets divide `data` into. The first offset, 0, is not in `offsets`.
+/// Returns an iterator over the values that 32-bit offsets divide `data` into. The first offset, 0, is not in
+/// `offsets`.
 fn split_at_offsets_32<'r>(data: &'r [u8], offsets: &[u8]) -> impl Iterator<Item = &'r [u8]> {
     let mut start = 0;
     offsets.as_chunks().0.iter().map(move |end| {

@@ -56,13 +56,13 @@ pub enum Values {
     Numbers(ColumnBytes),
     /// The indices of enum values, in the width in which they are stored.
     EnumIndices(ColumnBytes, Enum),
-    /// Strings or byte strings, as in Arrow's `LargeBinary`: the offsets, one more `i64` than there are values, starting
-    /// with 0; and the data, the bytes of all values.
+    /// Strings or byte strings, as in Arrow's `LargeBinary`: the offsets, one more `i64` than there are values,
+    /// starting with 0; and the data, the bytes of all values.
     Binary64(Bytes, Bytes),
     /// Strings or byte strings, as in Arrow's `Binary`: the same with offsets that are `i32`.
     Binary32(Bytes, Bytes),
-    /// Strings or byte strings as Arrow's views: sixteen bytes for each, which contain a short string; and the buffers of
-    /// less than 2 GiB each that contain the other strings.
+    /// Strings or byte strings as Arrow's views: sixteen bytes for each, which contain a short string; and the buffers
+    /// of less than 2 GiB each that contain the other strings.
     Views(Bytes, Vec<Bytes>),
     /// A column for each member of a struct. For a union, a column of its keys and a column for each variant.
     Struct(Vec<Gathered>),
@@ -177,12 +177,12 @@ impl Records {
     }
 
     /// Does the same as [`Records::gather`], but returns the strings and byte strings of each path in the form that
-    /// `forms` has at its index. Paths without a form have [`TextForm::Offsets64`], as have strings in structs, unions and
-    /// arrays.
+    /// `forms` has at its index. Paths without a form have [`TextForm::Offsets64`], as have strings in structs, unions
+    /// and arrays.
     ///
     /// # Errors
-    /// Returns the errors of [`Records::gather_views`], and `records/arrow` if the strings of a member have 2 GiB or more
-    /// and their offsets have 32 bits.
+    /// Returns the errors of [`Records::gather_views`], and `records/arrow` if the strings of a member have 2 GiB or
+    /// more and their offsets have 32 bits.
     pub fn gather_as(
         &self,
         paths: &[Path],
@@ -195,8 +195,9 @@ impl Records {
         })
     }
 
-    /// Returns the heap data of a member as offsets and data. The offsets are one more `i64` than there are records; they
-    /// count bytes for strings and byte strings, and elements for arrays. The elements of arrays are at their stride.
+    /// Returns the heap data of a member as offsets and data. The offsets are one more `i64` than there are records;
+    /// they count bytes for strings and byte strings, and elements for arrays. The elements of arrays are at their
+    /// stride.
     ///
     /// # Errors
     /// Returns the errors of [`Records::gather`], and `record/access` for a member without an entry.

@@ -318,9 +318,9 @@ impl Rows {
         RowsOptions::new().open(path)
     }
 
-    /// Returns the rows of batches of columns, which have no [`Rows::row_schema`]. `name` is used in errors. Columns whose type is not that
-    /// of their member are converted as JSON values are: integers to floats, base64 text to bytes, text to times, structs
-    /// to unions.
+    /// Returns the rows of batches of columns, which have no [`Rows::row_schema`]. `name` is used in errors. Columns
+    /// whose type is not that of their member are converted as JSON values are: integers to floats, base64 text to
+    /// bytes, text to times, structs to unions.
     #[cfg(feature = "arrow")]
     pub fn from_batches(
         batches: impl Iterator<Item = Result<arrow_array::RecordBatch>> + Send + 'static,

@@ -355,7 +355,7 @@ impl<'a> Entry<'a> {
 
     /// Returns the CRC-32 of the decoded bytes, unless the writer omitted all of them: see
     /// [`Directory::with_optional_sums`].
-    pub fn sum(self) -> Option<u32> {
+    pub fn crc32(self) -> Option<u32> {
         (self.directory.sums == EntryChecksums::Checked).then_some(self.row.crc32)
     }
 

@@ -150,8 +150,8 @@ fn files(
 }
 
 /// Returns the first id that need not be in the model's vocabulary. From this id on, all tokens are added tokens with
-/// consecutive ids, and readers give added tokens the ids after the vocabulary in order. Before it, added tokens must be
-/// in the vocabulary too.
+/// consecutive ids, and readers give added tokens the ids after the vocabulary in order. Before it, added tokens must
+/// be in the vocabulary too.
 fn end_of_vocabulary(tokenizer: &Tokenizer<'_>) -> u64 {
     let last = tokenizer.tokens.iter().rev().find(|own| !own.is_added() && !own.is_hole());
     let end = last.map_or(0, |last| last.id.saturating_add(1));
