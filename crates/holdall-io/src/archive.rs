@@ -242,7 +242,7 @@ fn zipped(
     let mut window = Window::new(source.len());
     if entry.method() == Method::Stored {
         let range = fetched(&**source, &mut window, |window| directory.data(entry, window))?;
-        let digest = entry.crc32().map(Digest::Crc32);
+        let digest = entry.checked_crc32().map(Digest::Crc32);
         return Ok(Arc::new(SliceSource::new(source.clone(), range)?.with_digest(digest)));
     }
     let most = entry.decoded_len().max(entry.stored_len());

@@ -137,7 +137,9 @@ fn are_usual(paths: &[&str]) -> bool {
 ///
 /// # Errors
 /// Returns [`COLLISION`].
-pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Vec<ConflictingPaths>> {
+pub(super) fn check_paths_alone<'a>(
+    paths: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<ConflictingPaths>> {
     let mut text = Vec::new();
     let mut ends = Vec::new();
     for path in paths {

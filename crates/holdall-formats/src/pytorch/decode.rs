@@ -83,7 +83,7 @@ fn alone(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 
 fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let directory =
-        std::sync::Arc::unwrap_or_clone(Directory::read(window, limits)?).with_optional_sums();
+        std::sync::Arc::unwrap_or_clone(Directory::read(window, limits)?).with_optional_checksums();
     let saved = top(&directory);
     let top = match saved {
         Some(_) => saved,
@@ -159,7 +159,7 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let to_storage = |((key, entry), stored): (&(&str, Entry<'_>), Range<u64>)| {
         let is_deflated = entry.method() == Method::Deflate;
         let inflated = is_deflated.then(|| entry.decoded_len());
-        let crc32 = entry.crc32().map(|crc32| (entry.name().to_owned(), crc32));
+        let crc32 = entry.checked_crc32().map(|crc32| (entry.name().to_owned(), crc32));
         ((*key).to_owned(), StorageBytes { stored, inflated, crc32 })
     };
     let ranges = entries.iter().zip(ranges).map(to_storage).collect();

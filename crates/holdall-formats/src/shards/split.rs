@@ -51,7 +51,7 @@ impl Split {
     /// Returns [`SPLIT`] if they do not.
     pub fn check(&self, no: u32, index: &Index) -> Result<()> {
         match part_of(index) {
-            Some(own) if (own.number, own.count) == (no, self.count) => Ok(()),
+            Some(own) if (own.index, own.count) == (no, self.count) => Ok(()),
             _ => {
                 let (number, count) = (no.saturating_add(1), self.count);
                 let name = self.name(number);

@@ -154,7 +154,7 @@ pub(super) fn check(
             let number = want as usize;
             match purposes.get(number) {
                 Some(purpose) => {
-                    context.found(purpose.unit, |found| found.digests.push(digest));
+                    context.update_results(purpose.unit, |found| found.digests.push(digest));
                 }
                 None => {
                     let (number, checksum) = checksums[number - purposes.len()];
@@ -376,7 +376,7 @@ impl Context<'_> {
         };
         let broken = decoded.err().map(|e| (at, e));
         if invalid.is_some() || broken.is_some() {
-            self.found(purpose.unit, |found| {
+            self.update_results(purpose.unit, |found| {
                 let bools = match purpose.is_compressed {
                     true => &mut found.decoded_bool,
                     false => &mut found.stored_bool,

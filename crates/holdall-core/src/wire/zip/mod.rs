@@ -300,7 +300,7 @@ impl Directory {
     }
 
     /// Accepts CRC-32s that are all 0, for a format whose writer may omit them, like torch. They are then not compared.
-    pub fn with_optional_sums(mut self) -> Directory {
+    pub fn with_optional_checksums(mut self) -> Directory {
         if self.rows.iter().all(|row| row.crc32 == 0) {
             self.sums = EntryChecksums::Absent;
         }
@@ -354,8 +354,8 @@ impl<'a> Entry<'a> {
     }
 
     /// Returns the CRC-32 of the decoded bytes, unless the writer omitted all of them: see
-    /// [`Directory::with_optional_sums`].
-    pub fn crc32(self) -> Option<u32> {
+    /// [`Directory::with_optional_checksums`].
+    pub fn checked_crc32(self) -> Option<u32> {
         (self.directory.sums == EntryChecksums::Checked).then_some(self.row.crc32)
     }
 
