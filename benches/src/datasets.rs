@@ -143,7 +143,7 @@ pub fn options() -> WriteOptions {
 fn write_samples(path: &Path, count: u64) -> Result<()> {
     let mut random = XorShift(0x5a3b);
     let mut build = Build::create(path, &options())?;
-    let mut samples = build.dataset_with_kind(SAMPLES, &sample_kind())?;
+    let mut samples = build.dataset_with_schema(SAMPLES, &sample_kind())?;
     for id in 0..count {
         let mut record = Vec::with_capacity(size_of::<Sample>());
         record.extend(id.to_le_bytes());
@@ -176,7 +176,7 @@ fn write_text_records(path: &Path, texts: &[String]) -> Result<()> {
         "properties": {"text": {"TypeDef:String": true}, "label": {"TypeDef:Int32": true}},
     });
     let mut build = Build::create(path, &options())?;
-    let mut samples = build.dataset_with_kind(SAMPLES, &kind)?;
+    let mut samples = build.dataset_with_schema(SAMPLES, &kind)?;
     for (label, text) in texts.iter().enumerate() {
         samples.value(&json!({"text": text, "label": label}))?;
     }

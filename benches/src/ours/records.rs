@@ -178,7 +178,7 @@ pub fn build(c: &Context, lines: impl Read, threads: Option<usize>) -> Result<Ou
     let kind = datasets::line_kind();
     let (report, outcome) = timed(|| -> Result<_> {
         let mut build = Build::create(&output, &options)?;
-        let mut samples = build.dataset_with_kind(SAMPLES, &kind)?;
+        let mut samples = build.dataset_with_schema(SAMPLES, &kind)?;
         samples.lines(lines)?;
         build.add(samples)?;
         Ok(build.finish()?)

@@ -138,7 +138,7 @@ impl BuildArgs {
 pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure> {
     input::check_once(args.schema.iter().chain(&args.records).chain(&args.runs))?;
     if args.records.is_none() && args.blob.is_none() {
-        let e = ARGUMENTS.broken("nothing to put into the file");
+        let e = ARGUMENTS.broken("no records, runs or files are given");
         let hint = "name records with `--records`, or runs or files with `--blob`";
         return Err(e.with_hint(hint).into());
     }
@@ -187,7 +187,7 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
         (None, Some(rows)) => {
             let kind = columns.unwrap_or_default();
             let dataset =
-                build.dataset_with_kind(args.path.as_deref().unwrap_or("records"), &kind)?;
+                build.dataset_with_schema(args.path.as_deref().unwrap_or("records"), &kind)?;
             fill(args, &mut build, dataset, rows, &mut report)?;
         }
         (None, None) => {}
@@ -252,7 +252,7 @@ fn blob(
 
 /// Returns the schema of a record that is a row of columns.
 fn columns(rows: &Rows) -> Result<Value, Failure> {
-    let Some(kind) = rows.kind()? else {
+    let Some(kind) = rows.row_schema()? else {
         let e = ARGUMENTS.broken("records in lines or tables need a `--schema` for their types");
         let hint = "`holdall schema infer FILE -o SCHEMA` infers one from the data";
         return Err(e.with_hint(hint).into());

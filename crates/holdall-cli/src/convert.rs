@@ -158,7 +158,7 @@ pub(crate) struct ConvertArgs {
     pub(crate) dry_run: bool,
 }
 
-/// `--share`.
+/// The value of the `--share` option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Share {
     Keep,
@@ -166,7 +166,7 @@ enum Share {
     Copy,
 }
 
-/// `--external`.
+/// Parses the value of the `--external` option.
 fn external(text: &str) -> Result<ExternalData, String> {
     match text {
         "none" => Ok(ExternalData::None),

@@ -3,7 +3,7 @@
 use crate::commands::Cli;
 use crate::output::as_json;
 use crate::output::remedy::advice;
-use crate::output::style::{Paint, Style, When};
+use crate::output::style::{ColorChoice, Painter, Style};
 use crate::output::text::printable;
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -128,14 +128,14 @@ pub(crate) fn exit_code(kind: holdall::ErrorKind) -> u8 {
 }
 
 /// Prints an error to standard error, and returns the exit status.
-pub(crate) fn report(e: &Error, json: bool, paint: Paint) -> u8 {
+pub(crate) fn report(e: &Error, json: bool, paint: Painter) -> u8 {
     let text = if json {
         as_json(&fields!(error: e))
     } else {
-        let text = format!("{} {}", paint.on("error:", Style::Bad), printable(&e.to_string()));
+        let text = format!("{} {}", paint.styled("error:", Style::Bad), printable(&e.to_string()));
         match advice(e) {
             Some(hint) => {
-                format!("{text}\n{} {}", paint.on("hint:", Style::Note), printable(&hint))
+                format!("{text}\n{} {}", paint.styled("hint:", Style::Note), printable(&hint))
             }
             None => text,
         }
@@ -150,24 +150,25 @@ pub(crate) fn report(e: &Error, json: bool, paint: Paint) -> u8 {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EarlyOptions {
     json: bool,
-    pub(crate) color: When,
+    pub(crate) color: ColorChoice,
 }
 
 impl EarlyOptions {
     /// Looks for `--json` and `--color` in the arguments.
     pub(crate) fn from_args(args: impl Iterator<Item = OsString>) -> EarlyOptions {
-        let mut early = EarlyOptions { json: false, color: When::Auto };
+        let mut early = EarlyOptions { json: false, color: ColorChoice::Auto };
         let mut args = args.skip(1).take_while(|a| a != "--").peekable();
         while let Some(arg) = args.next() {
             let Some(arg) = arg.to_str() else { continue };
             match arg.split_once('=') {
                 None if arg == "--json" => early.json = true,
                 None if arg == "--color" => {
-                    let next = args.peek().and_then(|a| a.to_str()).and_then(When::from_name);
+                    let next =
+                        args.peek().and_then(|a| a.to_str()).and_then(ColorChoice::from_name);
                     early.color = next.unwrap_or(early.color);
                 }
                 Some(("--color", when)) => {
-                    early.color = When::from_name(when).unwrap_or(early.color);
+                    early.color = ColorChoice::from_name(when).unwrap_or(early.color);
                 }
                 _ => {}
             }
@@ -183,7 +184,7 @@ pub(crate) fn report_usage(mut e: clap::Error, early: &EarlyOptions) -> u8 {
     if is_help || !early.json {
         let printed = e.print().and_then(|()| io::stdout().flush());
         return match printed.map_err(Failure::from) {
-            Err(Failure::Error(e)) if is_help => report(&e, early.json, Paint::off()),
+            Err(Failure::Error(e)) if is_help => report(&e, early.json, Painter::plain()),
             // Our output is closed, so nothing can be reported.
             _ => {
                 if is_help {
@@ -213,7 +214,7 @@ pub(crate) fn report_usage(mut e: clap::Error, early: &EarlyOptions) -> u8 {
             "`holdall --help` lists the commands, `holdall COMMAND --help` their options",
         ),
     };
-    report(&error, true, Paint::off())
+    report(&error, true, Painter::plain())
 }
 
 /// Improves clap's suggestions. For an unknown option, keeps a suggestion only if it is similar; otherwise, names the

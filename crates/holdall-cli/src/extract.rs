@@ -68,21 +68,21 @@ pub(crate) struct ExtractArgs {
     force: bool,
 }
 
-/// `--format`.
+/// The value of the `--format` option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     Npy,
     Raw,
 }
 
-/// `--as`.
+/// The value of the `--as` option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Float {
     F32,
     F64,
 }
 
-/// `--rows`. Either end may be open.
+/// The value of the `--rows` option. Either end may be open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rows {
     start: Option<u64>,

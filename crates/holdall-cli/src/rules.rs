@@ -46,10 +46,10 @@ pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure
         }
     } else if args.code.is_some() {
         for rule in all {
-            writeln!(out, "{}  {}", paint.on(rule.code, Style::Title), fault(rule))?;
+            writeln!(out, "{}  {}", paint.styled(rule.code, Style::Title), fault(rule))?;
             writeln!(out, "  {}", rule.sentence)?;
             if let Some(hint) = advice(rule) {
-                writeln!(out, "  {} {hint}", paint.on("hint:", Style::Note))?;
+                writeln!(out, "  {} {hint}", paint.styled("hint:", Style::Note))?;
             }
         }
     } else {

@@ -65,25 +65,25 @@ fn text(session: &Session, args: &SalvageArgs, report: &SalvageReport) -> Result
     let out = &mut *session.out();
     let paint = session.paint();
     if let Some(e) = &report.open_error {
-        writeln!(out, "{} {}", paint.on("damaged:", Style::Bad), printable(&e.to_string()))?;
+        writeln!(out, "{} {}", paint.styled("damaged:", Style::Bad), printable(&e.to_string()))?;
     }
     if report.read_len < report.source_len && report.files == 0 {
         let (read, all) = (Size(report.read_len), Size(report.source_len));
         writeln!(out, "read up to an older end of the file: {read} of {all}")?;
     }
     for e in report.left_out.iter().take(SHOWN) {
-        writeln!(out, "{} {}", paint.on("left out:", Style::Bad), printable(&e.to_string()))?;
+        writeln!(out, "{} {}", paint.styled("left out:", Style::Bad), printable(&e.to_string()))?;
     }
     let shown = report.left_out.len().min(SHOWN) as u64;
     let more = report.left_out_count.saturating_sub(shown);
     if more > 0 {
         let more = count(more, if report.files > 0 { "more thing" } else { "more tensor" });
-        writeln!(out, "{} {more}, which --json lists", paint.on("left out:", Style::Bad))?;
+        writeln!(out, "{} {more}, which --json lists", paint.styled("left out:", Style::Bad))?;
     }
     if session.global.quiet {
         return Ok(());
     }
-    let target = paint.on(escape_path(&args.output.display().to_string()), Style::Title);
+    let target = paint.styled(escape_path(&args.output.display().to_string()), Style::Title);
     let taken = match report.files {
         0 => count(report.tensors, "tensor"),
         files => count(files, "file"),

@@ -72,14 +72,14 @@ fn text(session: &Session, name: &str, report: &ScanReport) -> Result<(), Failur
     }
     let out = &mut *session.out();
     for e in &report.unread {
-        let what = paint.on("not looked into:", Style::Warn);
+        let what = paint.styled("not looked into:", Style::Warn);
         writeln!(out, "{what} {}", printable(&e.to_string()))?;
     }
     if quiet {
         return Ok(());
     }
     let verdict = report.verdict();
-    let verdict = paint.on(words(verdict), style(verdict));
+    let verdict = paint.styled(words(verdict), style(verdict));
     let found = count(report.pickles.len() as u64, "pickle");
     let files = count(report.files, "file");
     writeln!(out, "{verdict}: {}, {found} in {files}", escape_path(name))?;
@@ -90,13 +90,13 @@ fn text(session: &Session, name: &str, report: &ScanReport) -> Result<(), Failur
 fn print_pickle(session: &Session, pickle: &Pickle) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
-    let source = paint.on(escape_path(&pickle.source), Style::Title);
+    let source = paint.styled(escape_path(&pickle.source), Style::Title);
     let location = match (pickle.inner, pickle.offset) {
         (true, at) => format!(", in a value at byte {at}"),
         (false, 0) => String::new(),
         (false, at) => format!(", at byte {at}"),
     };
-    let verdict = paint.on(words(pickle.verdict), style(pickle.verdict));
+    let verdict = paint.styled(words(pickle.verdict), style(pickle.verdict));
     writeln!(out, "{source}{location}: {verdict}")?;
     let row = |at: usize| {
         let Import { module, name, danger, called, .. } = &pickle.imports[at];
@@ -111,7 +111,7 @@ fn print_pickle(session: &Session, pickle: &Pickle) -> Result<(), Failure> {
         table::write(out, &columns, pickle.imports.len(), &row, 2, session.width(), paint)?;
     }
     if let Some(e) = &pickle.broken {
-        writeln!(out, "  {} {}", paint.on("broken:", Style::Warn), printable(&e.to_string()))?;
+        writeln!(out, "  {} {}", paint.styled("broken:", Style::Warn), printable(&e.to_string()))?;
     }
     Ok(())
 }

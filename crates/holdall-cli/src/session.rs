@@ -3,7 +3,7 @@
 use crate::args::Global;
 use crate::exit::{self, Failure};
 use crate::input::StandardInput;
-use crate::output::style::{Paint, Style};
+use crate::output::style::{Painter, Style};
 use crate::progress::Bar;
 use holdall::{Layouts, Work};
 use std::cell::{OnceCell, RefCell, RefMut};
@@ -15,8 +15,8 @@ pub(crate) struct Session {
     /// The options of every command.
     pub(crate) global: Global,
     out: RefCell<BufWriter<io::Stdout>>,
-    out_paint: Paint,
-    err_paint: Paint,
+    out_paint: Painter,
+    err_paint: Painter,
     width: Option<usize>,
     /// Standard input, once it was needed.
     pub(crate) standard: OnceCell<StandardInput>,
@@ -34,8 +34,8 @@ impl Session {
             found.map_or(80, |(terminal_size::Width(w), _)| usize::from(w).max(20))
         });
         Session {
-            out_paint: Paint::when(global.color, stdout.is_terminal()),
-            err_paint: Paint::when(global.color, io::stderr().is_terminal()),
+            out_paint: Painter::new(global.color, stdout.is_terminal()),
+            err_paint: Painter::new(global.color, io::stderr().is_terminal()),
             out: RefCell::new(BufWriter::with_capacity(64 << 10, stdout)),
             width,
             standard: OnceCell::new(),
@@ -93,12 +93,12 @@ impl Session {
     }
 
     /// Returns the colours for standard output.
-    pub(crate) fn paint(&self) -> Paint {
+    pub(crate) fn paint(&self) -> Painter {
         self.out_paint
     }
 
     /// Returns the colours for standard error.
-    pub(crate) fn err_paint(&self) -> Paint {
+    pub(crate) fn err_paint(&self) -> Painter {
         self.err_paint
     }
 
@@ -122,7 +122,7 @@ impl Session {
 
     /// Prints a warning to standard error, unless `--quiet` is given.
     pub(crate) fn warn(&self, text: impl std::fmt::Display) {
-        self.note(format_args!("{} {text}", self.err_paint.on("warning:", Style::Warn)));
+        self.note(format_args!("{} {text}", self.err_paint.styled("warning:", Style::Warn)));
     }
 
     /// Calls `work` for each input, reporting errors immediately. The exit status is that of the first error.

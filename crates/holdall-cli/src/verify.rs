@@ -104,44 +104,44 @@ fn text(
     let paint = session.paint();
     let name = escape_path(file.name());
     for finding in &report.findings {
-        writeln!(out, "{} {}", paint.on("bad:", Style::Bad), printable(&finding.to_string()))?;
+        writeln!(out, "{} {}", paint.styled("bad:", Style::Bad), printable(&finding.to_string()))?;
     }
     let more = report.finding_count - report.findings.len() as u64;
     if more > 0 {
-        writeln!(out, "{} and {} more", paint.on("bad:", Style::Bad), Grouped(more))?;
+        writeln!(out, "{} and {} more", paint.styled("bad:", Style::Bad), Grouped(more))?;
     }
     if session.global.quiet {
         // There are no findings, but the status is not 0: print the reason.
         let refused = report.unverified.iter().filter(|u| u.reason == Reason::Unsupported);
         for u in refused.filter(|_| report.verdict() == Verdict::Incomplete) {
-            let what = paint.on("not fully verified:", Style::Warn);
+            let what = paint.styled("not fully verified:", Style::Warn);
             writeln!(out, "{what} {name}: {}", unverified_line(u))?;
         }
         return Ok(());
     }
-    let name = paint.on(&name, Style::Title);
+    let name = paint.styled(&name, Style::Title);
     let verdict = match report.verdict() {
-        Verdict::Sound => format!("{} {name}", paint.on("sound:", Style::Good)),
+        Verdict::Sound => format!("{} {name}", paint.styled("sound:", Style::Good)),
         Verdict::Bad => {
             let found = count(report.finding_count, "finding");
-            format!("{} {name}, {found}", paint.on("bad:", Style::Bad))
+            format!("{} {name}, {found}", paint.styled("bad:", Style::Bad))
         }
-        _ => format!("{} {name}", paint.on("not fully verified:", Style::Warn)),
+        _ => format!("{} {name}", paint.styled("not fully verified:", Style::Warn)),
     };
     writeln!(out, "{verdict}")?;
     for (key, value) in lines(report) {
-        writeln!(out, "  {}{value}", paint.on(format!("{key:<14}"), Style::Dim))?;
+        writeln!(out, "  {}{value}", paint.styled(format!("{key:<14}"), Style::Dim))?;
     }
     for (at, unverified) in report.unverified.iter().enumerate() {
         let key = if at == 0 { "not verified" } else { "" };
-        let key = paint.on(format!("{key:<14}"), Style::Warn);
+        let key = paint.styled(format!("{key:<14}"), Style::Warn);
         writeln!(out, "  {key}{}", unverified_line(unverified))?;
     }
     // With `--strict`, they are among the findings above.
     let warnings = report.warnings.iter().filter(|_| strictness == Strictness::Usual);
     for warning in warnings {
         let text = printable(&warning.to_string());
-        writeln!(out, "  {} {text}", paint.on("warning:", Style::Warn))?;
+        writeln!(out, "  {} {text}", paint.styled("warning:", Style::Warn))?;
     }
     Ok(())
 }

@@ -109,7 +109,7 @@ pub(crate) fn in_format(out: WriteOptions, to: Option<&str>) -> Result<WriteOpti
     })
 }
 
-/// `--encoding`.
+/// The value of the `--encoding` option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EncodingChoice {
     /// The same for all components.
@@ -178,7 +178,7 @@ fn one_of(all: &[String]) -> String {
     }
 }
 
-/// `--digest`.
+/// The value of the `--digest` option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum DigestChoice {
     Crc32c,

@@ -188,7 +188,7 @@ fn fields_are_schemas() {
     let of =
         fields("[('a', '<i4'), (('T', 'b'), '|S2', (3, 2)), ('c', [('d', '|b1')]), ]").unwrap();
     assert_eq!((of.size(), of.members()), (17, None));
-    let kind: serde_json::Value = serde_json::from_str(&of.kind()).unwrap();
+    let kind: serde_json::Value = serde_json::from_str(&of.schema()).unwrap();
     let expected = serde_json::json!({
         "type": "object", "TypeDef:Struct": ["a", "b", "c"], "align": 1, "required": ["a", "b", "c"],
         "properties": {
@@ -203,7 +203,7 @@ fn fields_are_schemas() {
     });
     assert_eq!(kind, expected);
     // As found in other files.
-    assert_eq!(of.kind(), kind.to_string());
+    assert_eq!(of.schema(), kind.to_string());
     // Bytes between members are removed, and numbers are byte-swapped.
     let of =
         fields("[('', '|V1'), ('a', '>i2'), ('', '|V2'), ('b', [('', '|V1'), ('c', '>c8')], 2)]");
@@ -275,7 +275,7 @@ fn names_of_fields_are_any_text() {
         let len = dict.len() as u32;
         file.extend(&len.to_le_bytes()[..if version == 1 { 2 } else { 4 }]);
         file.extend(dict);
-        let kind = npy::read_any(&file).map_err(|e| e.code())?.fields.unwrap().kind();
+        let kind = npy::read_any(&file).map_err(|e| e.code())?.fields.unwrap().schema();
         let kind: serde_json::Value = serde_json::from_str(&kind).unwrap();
         Ok(kind["required"][0].as_str().unwrap().to_owned())
     };

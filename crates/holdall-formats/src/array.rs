@@ -16,7 +16,7 @@ use holdall_core::model::{
 };
 use holdall_core::read::{Chunk, Chunked, EdgeChunks, Extent, Grid};
 use holdall_core::wire::npy::{self, Fields, Header};
-use holdall_schema::KIND_ATTRIBUTE;
+use holdall_schema::TENSOR_SCHEMA_ATTRIBUTE;
 use std::ops::Range;
 
 /// The attribute that has the NumPy type (`descr`) of an array whose type has no counterpart among the dtypes.
@@ -206,7 +206,7 @@ fn add_records(
         builder.fault(SIZE.broken(message).in_component(Role::Data).at(stored.range()));
         return Ok(());
     }
-    let (kind, members) = schema_of(fields, attributes.get(KIND_ATTRIBUTE));
+    let (kind, members) = schema_of(fields, attributes.get(TENSOR_SCHEMA_ATTRIBUTE));
     describe(&mut attributes, kind, shape);
     builder.tensor_attributes(attributes);
     let mut steps = Vec::new();
@@ -250,7 +250,7 @@ fn add_records(
 pub(super) fn schema_of(fields: &Fields, own: Option<&Value>) -> (Value, Option<Members>) {
     match own.filter(|_| fields.is_little_endian()) {
         Some(own) => (own.clone(), None),
-        None => (Value::Text(fields.kind()), fields.members()),
+        None => (Value::Text(fields.schema()), fields.members()),
     }
 }
 
@@ -261,7 +261,7 @@ pub(super) fn describe(attributes: &mut Attributes, kind: Value, shape: &[u64]) 
         let dims = shape.iter().map(|dim| Value::Integer((*dim).into()));
         attributes.set(SHAPE, Value::Array(dims.collect()));
     }
-    attributes.set(KIND_ATTRIBUTE, kind);
+    attributes.set(TENSOR_SCHEMA_ATTRIBUTE, kind);
 }
 
 /// Divides an array of `count` records into chunks. `steps` decode the stored `elements` to `decoded` bytes. Raw

@@ -141,8 +141,8 @@ pub enum Shards {
 /// The part of a model that a file is, as its attributes state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelPart {
-    /// The number of the part, from 0.
-    pub number: u32,
+    /// The index of the part.
+    pub index: u32,
     /// The number of parts.
     pub count: u32,
     /// The number of tensors in all parts together, if stated.

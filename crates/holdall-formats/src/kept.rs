@@ -2,8 +2,7 @@
 
 use holdall_collections::HashMap;
 #[cfg(any(feature = "gguf", feature = "hdf5"))]
-use holdall_core::error::Escape as _;
-use holdall_core::error::Result;
+use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::Attributes;
 #[cfg(any(feature = "gguf", feature = "hdf5"))]
@@ -40,12 +39,19 @@ pub(super) fn read_tensor_attributes(text: &str, depth: usize) -> Result<TensorA
     while let Some(name) = reader.next_key(&mut scratch)? {
         let name = name.to_owned();
         let attributes = Attributes::read_json(&mut reader)?;
-        if let Some(_first) = all.insert(name, attributes) {
-            return Err(DUPLICATE_KEY.broken("duplicate tensor"));
+        if all.contains_key(&name) {
+            return Err(duplicate_tensor(&name));
         }
+        all.insert(name, attributes);
     }
     reader.end()?;
     Ok(all)
+}
+
+/// Returns the error for a tensor that has attributes twice.
+#[cold]
+pub(super) fn duplicate_tensor(name: &str) -> Error {
+    DUPLICATE_KEY.broken(format!("the tensor `{}` has attributes twice", name.escaped()))
 }
 
 /// The attributes in entries that Holdall adds to a zip: those of the file, those of tensors, and the names of entries

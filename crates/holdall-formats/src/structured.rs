@@ -9,7 +9,7 @@ use holdall_core::model::{Attributes, DType, Layout, Value, element_count};
 use holdall_core::wire::npy::{self, DESCR_KEYWORD, Element, Fields};
 use holdall_json::parse;
 use holdall_schema::{
-    Dim, IndexWidth, KIND_ATTRIBUTE, Kind, Len, Scalar, Schema, TypeId, normalize,
+    Dim, IndexWidth, Kind, Len, Scalar, Schema, TENSOR_SCHEMA_ATTRIBUTE, TypeId, normalize,
 };
 use serde_json::Value as Json;
 use std::fmt::Write as _;
@@ -21,28 +21,33 @@ pub(super) struct Structured {
     pub(super) descr: String,
     pub(super) fields: Fields,
     pub(super) shape: Vec<u64>,
-    aside: Attributes,
-    /// The schema of a record: as given, and as reading the file would return it.
-    kind: String,
-    normal: String,
+    /// The attributes that the header of the array cannot store, except the schema.
+    other_attributes: Attributes,
+    /// The record's schema as given.
+    schema_text: String,
+    /// The schema as reading the file would return it.
+    canonical_schema: String,
 }
 
 impl Structured {
-    /// Returns all attributes that have to be stored in addition. `read` is the schema that reading derives from the
-    /// fields.
-    pub(super) fn beside(&self, read: &str) -> Attributes {
-        let mut aside = self.aside.clone();
+    /// Returns all attributes that have to be stored in addition. `derived_schema` is the schema that reading derives
+    /// from the fields.
+    pub(super) fn extra_attributes(&self, derived_schema: &str) -> Attributes {
+        let mut attributes = self.other_attributes.clone();
         // A schema that reading derives from the fields need not be stored.
-        if read != self.normal {
-            aside.push(KIND_ATTRIBUTE, Value::Text(self.kind.clone()));
+        if derived_schema != self.canonical_schema {
+            attributes.push(TENSOR_SCHEMA_ATTRIBUTE, Value::Text(self.schema_text.clone()));
         }
-        aside
+        attributes
     }
 }
 
 /// Returns the NumPy type that an attribute of the tensor names, and the shape in elements of this type, if it fits the
 /// tensor's dtype and shape.
-pub(super) fn named(tensor: &TensorSpec, data: &ComponentSpec) -> Option<(Element, Vec<u64>)> {
+pub(super) fn type_from_attribute(
+    tensor: &TensorSpec,
+    data: &ComponentSpec,
+) -> Option<(Element, Vec<u64>)> {
     let text = tensor.attributes.get(DESCR)?.as_text()?;
     let element = npy::any_element(text).ok()?;
     let fits = element.descr.as_deref() == Some(text)
@@ -64,7 +69,7 @@ pub fn npy_type(tensor: &TensorSpec) -> Result<Option<(String, Vec<u64>)>> {
         let element = structured(tensor, data, &Refusal { format: "NumPy", layout, declared })?;
         return Ok(Some((element.descr, element.shape)));
     }
-    let element = named(tensor, data);
+    let element = type_from_attribute(tensor, data);
     Ok(element.and_then(|(element, shape)| Some((element.descr?, shape))))
 }
 
@@ -98,18 +103,18 @@ pub(super) fn structured(
     refusal: &Refusal,
 ) -> Result<Structured> {
     let refused = |what: &str| refusal.error(what);
-    let mut aside = tensor.attributes.clone();
-    let Some(Value::Text(kind)) = aside.remove(KIND_ATTRIBUTE) else {
+    let mut other_attributes = tensor.attributes.clone();
+    let Some(Value::Text(schema_text)) = other_attributes.remove(TENSOR_SCHEMA_ATTRIBUTE) else {
         return Err(refused("the dataset has no schema"));
     };
     let limits = Limits::default();
-    let compiled = parse(kind.as_bytes(), limits.depth).and_then(|json| {
-        let text = json.to_string();
+    let compiled = parse(schema_text.as_bytes(), limits.depth).and_then(|json| {
+        let canonical_schema = json.to_string();
         let json = normalize(json)?;
         let schema = Schema::compile_record(&json, &limits.schema_limits())?;
-        Ok((text, json, schema))
+        Ok((canonical_schema, json, schema))
     });
-    let (text, json, schema) =
+    let (canonical_schema, json, schema) =
         compiled.map_err(|e| refused("its schema cannot be used").because(e))?;
     let ty = schema.record().ok_or_else(|| refused("its schema is not that of a record"))?;
     let stride = schema.extent(ty)?.stride;
@@ -128,12 +133,15 @@ pub(super) fn structured(
     let header = npy::read_any(&npy::header_of(&descr, false, &tensor.shape)?)?;
     let fields = header.fields.ok_or_else(|| refused("the records have no fields"))?;
     let mut shape = tensor.shape.clone();
-    let dims = aside.get(SHAPE).and_then(dims).filter(|dims| element_count(dims) == Some(count));
+    let dims = other_attributes
+        .get(SHAPE)
+        .and_then(dims)
+        .filter(|dims| element_count(dims) == Some(count));
     if let Some(dims) = dims {
-        aside.remove(SHAPE);
+        other_attributes.remove(SHAPE);
         shape = dims;
     }
-    Ok(Structured { descr, fields, shape, aside, kind, normal: text })
+    Ok(Structured { descr, fields, shape, other_attributes, schema_text, canonical_schema })
 }
 
 fn dims(value: &Value) -> Option<Vec<u64>> {
@@ -292,7 +300,8 @@ impl Writer<'_> {
     }
 }
 
-/// Returns `true` if `descr_text` is a type of elements of this dtype, with `inner` of them in each.
+/// Returns `true` if `descr_text` names the NumPy type whose elements are single numbers of this dtype, or arrays of
+/// `inner` of them.
 fn fits(descr_text: &str, dtype: DType, inner: Option<u64>) -> bool {
     let element = npy::any_element(descr_text).ok();
     element.is_some_and(|element| {

@@ -7,7 +7,7 @@ use holdall_core::{
     ErrorKind, Index, Layout, Limits, LogicalType, Remedy, Result, Role, Stop, Stored, TensorSpec,
     Value, Window,
 };
-use holdall_formats::metatensor::{FORMAT, KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, infer};
+use holdall_formats::metatensor::{FORMAT, SCHEMA_ATTRIBUTE, TENSOR_SCHEMA_ATTRIBUTE, infer};
 use holdall_formats::safetensors;
 
 fn decode(bytes: &[u8]) -> Result<Index> {
@@ -213,12 +213,12 @@ fn a_file_decodes_to_the_expected_index() {
     // Symbols are numbers in what records are.
     let index = decode(&accepted("symbols")).unwrap();
     let all = index.get("all").unwrap();
-    let kind = all.attributes().get(KIND_ATTRIBUTE).and_then(Value::as_text).unwrap();
+    let kind = all.attributes().get(TENSOR_SCHEMA_ATTRIBUTE).and_then(Value::as_text).unwrap();
     assert!(kind.contains(r#""shape":[3]"#), "{kind}");
     // What a kind refers to comes with it, and nothing else.
     let index = decode(&accepted("inline")).unwrap();
     let all = index.get("all").unwrap();
-    let kind = all.attributes().get(KIND_ATTRIBUTE).and_then(Value::as_text).unwrap();
+    let kind = all.attributes().get(TENSOR_SCHEMA_ATTRIBUTE).and_then(Value::as_text).unwrap();
     assert!(kind.contains("image") && kind.contains("item") && !kind.contains("unused"), "{kind}");
     let index = decode(&accepted("metadata")).unwrap();
     let attribute = |key: &str| index.attributes().get(key).unwrap().clone();
@@ -458,7 +458,7 @@ fn components_that_share_bytes_do_in_the_file() {
 }
 
 fn with_kind(mut tensor: TensorSpec, kind: &str) -> TensorSpec {
-    tensor.attributes.set(KIND_ATTRIBUTE, Value::Text(kind.into()));
+    tensor.attributes.set(TENSOR_SCHEMA_ATTRIBUTE, Value::Text(kind.into()));
     tensor
 }
 

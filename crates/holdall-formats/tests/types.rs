@@ -4,7 +4,7 @@
 use holdall_core::{
     ByteOrder, Bytes, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Value, Window,
 };
-use holdall_schema::{KIND_ATTRIBUTE, Schema, normalize};
+use holdall_schema::{Schema, TENSOR_SCHEMA_ATTRIBUTE, normalize};
 
 fn decode_with(bytes: &[u8], limits: &Limits) -> Result<Index, Error> {
     match holdall_formats::decode(&Window::whole(Bytes::copy_from_slice(bytes)), limits) {
@@ -42,7 +42,7 @@ fn records(file: &[u8], index: &Index, name: &str) -> String {
     let tensor = index.get(name).unwrap();
     tensor.sound().unwrap();
     let limits = Limits::default().schema_limits();
-    let kind = tensor.attributes().get(KIND_ATTRIBUTE).and_then(Value::as_text).unwrap();
+    let kind = tensor.attributes().get(TENSOR_SCHEMA_ATTRIBUTE).and_then(Value::as_text).unwrap();
     let json = normalize(serde_json::from_str(kind).unwrap()).unwrap();
     let schema = Schema::compile_record(&json, &limits).unwrap();
     let ty = schema.record().unwrap();
@@ -89,7 +89,7 @@ fn names_of_an_enumeration_are_kept() {
     assert_eq!(found, [pair("LOW", 10), pair("MID", 20), pair("HIGH", 30)]);
     assert!(index.get("plain").unwrap().attributes().get("hdf5.enum").is_none());
     let rows = index.get("rows").unwrap();
-    let kind = rows.attributes().get(KIND_ATTRIBUTE).and_then(Value::as_text).unwrap();
+    let kind = rows.attributes().get(TENSOR_SCHEMA_ATTRIBUTE).and_then(Value::as_text).unwrap();
     assert!(kind.contains(r#""hdf5.enum":{"HIGH":30,"LOW":10,"MID":20}"#), "{kind}");
 }
 

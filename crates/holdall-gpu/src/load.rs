@@ -292,7 +292,7 @@ impl Task {
         // error is returned.
         let full = OnceLock::new();
         let visit = |visit: executor::DecodedBytes<'_>| {
-            let number = visit.number as usize;
+            let number = visit.want_index as usize;
             let write = |bytes: &[u8]| {
                 let spots = &self.allocation.spots[number];
                 let len = spots.iter().map(|s| s.len).sum();
@@ -302,7 +302,7 @@ impl Task {
                 return Err(ENDED.broken("the stream of the model was dropped"));
             }
             visit.decoded.and_then(write).map_err(|e| {
-                let e = in_context(visit.number, e);
+                let e = in_context(visit.want_index, e);
                 if e.code() == MEMORY.code {
                     full.get_or_init(|| e.clone());
                 }

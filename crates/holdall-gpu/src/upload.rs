@@ -38,7 +38,7 @@ pub(crate) struct Upload {
     /// The limit of staging memory in use, in bytes.
     bound: u64,
     staging: Mutex<Staging>,
-    /// Words of which only some bytes were written yet, by component and number of the word.
+    /// Words of which only some bytes were written yet, by the indices of the component and of the word.
     edges: Mutex<HashMap<(usize, u64), Edge>>,
 }
 
@@ -61,7 +61,8 @@ struct Edge {
 
 /// The component to write to: its pages and its length.
 pub(crate) struct Target<'t> {
-    pub(crate) number: usize,
+    /// The index of the component.
+    pub(crate) index: usize,
     pub(crate) spots: &'t [Spot],
     pub(crate) len: u64,
 }
@@ -113,12 +114,12 @@ impl Upload {
         let word = at / len;
         let whole = {
             let mut edges = unpoisoned(&self.edges);
-            let edge = edges.entry((target.number, word)).or_default();
+            let edge = edges.entry((target.index, word)).or_default();
             let from = (at % len) as usize;
             edge.bytes[from..from + bytes.len()].copy_from_slice(bytes);
             edge.count += bytes.len() as u64;
             let is_whole = edge.count >= (target.len - word * len).min(len);
-            if is_whole { edges.remove(&(target.number, word)) } else { None }
+            if is_whole { edges.remove(&(target.index, word)) } else { None }
         };
         whole.map_or(Ok(()), |edge| self.words(target, word * len, &edge.bytes[..len as usize]))
     }

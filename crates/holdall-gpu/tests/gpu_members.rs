@@ -255,12 +255,17 @@ fn every_element_of_a_tensor_in_a_record_is_read() {
         let (schema, text) = wgsl(&kind, "R");
         let size = dtype.bits();
         if size < 8 {
-            let comment = "\n// t: a tensor; its elements are not whole bytes.\n";
+            let comment =
+                "\n// t: a tensor, without a function: its elements are not whole bytes.\n";
             assert!(text.contains(comment) && !text.contains("fn r_t("), "{text}");
             continue;
         }
         let is_bits = ["F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"].contains(&dtype.as_str());
-        assert_eq!(text.contains(&format!("\n// t: {dtype}, its bits [8].\n")), is_bits, "{text}");
+        assert_eq!(
+            text.contains(&format!("\n// t: the bits of {dtype} [8].\n")),
+            is_bits,
+            "{text}"
+        );
         let stride = schema.extent(schema.record().unwrap()).unwrap().stride as usize;
         let count = 200;
         let bytes = any_bytes(stride * count, 5);
@@ -394,7 +399,9 @@ fn members_without_a_function_are_named() {
     let kind = json!({"TypeDef:Struct": members, "required": members, "properties": properties});
     let (schema, text) = wgsl(&kind, "R");
     for (name, _, what) in elsewhere {
-        let comment = format!("\n// {name}: {what}; its data is in the component `blob_data`.\n");
+        let comment = format!(
+            "\n// {name}: {what}, without a function: its data is in the component `blob_data`.\n"
+        );
         assert!(
             text.contains(&comment) && !text.contains(&format!("fn r_{name}(")),
             "{comment}{text}"

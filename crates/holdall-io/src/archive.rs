@@ -78,7 +78,10 @@ const MAX_DECODED: u64 = 64 << 20;
 ///
 /// # Errors
 /// Returns an `Io` error.
-pub fn members(source: &dyn ByteSource, limits: &Limits) -> Result<(Vec<Member>, Option<Error>)> {
+pub fn tar_members(
+    source: &dyn ByteSource,
+    limits: &Limits,
+) -> Result<(Vec<Member>, Option<Error>)> {
     let (mut walk, mut at, mut window) = (Walk::default(), 0, Window::new(source.len()));
     fetch_ends(source, &mut window)?;
     loop {
@@ -113,7 +116,7 @@ impl Archive {
         fetch_ends(&*source, &mut window)?;
         let head = fetched(&*source, &mut window, |window| window.head(512))?;
         if tar::is_tar(&head) {
-            return match members(&*source, limits)? {
+            return match tar_members(&*source, limits)? {
                 (_, Some(e)) => Err(e),
                 (members, None) => Ok(Archive::Tar(source, members)),
             };
@@ -239,8 +242,8 @@ fn zipped(
     let mut window = Window::new(source.len());
     if entry.method() == Method::Stored {
         let range = fetched(&**source, &mut window, |window| directory.data(entry, window))?;
-        let sum = entry.sum().map(Digest::Crc32);
-        return Ok(Arc::new(SliceSource::new(source.clone(), range)?.with_digest(sum)));
+        let digest = entry.checked_crc32().map(Digest::Crc32);
+        return Ok(Arc::new(SliceSource::new(source.clone(), range)?.with_digest(digest)));
     }
     let most = entry.decoded_len().max(entry.stored_len());
     check_decoded_len(most, entry.stored_len(), limits)?;

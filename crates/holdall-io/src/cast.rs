@@ -105,8 +105,8 @@ pub fn scaled_weight(tensor: &Tensor, from: &ElementType, to: impl fmt::Display)
     let layer = name.strip_suffix("weight");
     let after = SUFFIXES.iter().map(|suffix| format!("{name}{suffix}"));
     let in_place = layer.into_iter().flat_map(|layer| IN_PLACE.map(|end| format!("{layer}{end}")));
-    let is_there = |name: &String| tensor.file().index().get(name).is_some();
-    let scale = after.chain(in_place).find(is_there)?;
+    let exists = |name: &String| tensor.file().index().get(name).is_some();
+    let scale = after.chain(in_place).find(exists)?;
     let message = format!(
         "elements of {from} would become {to} without their scale, which is the tensor `{}`",
         scale.escaped()

@@ -201,12 +201,13 @@ fn compare(file: &File, c: &Component, algorithm: Algorithm) -> Result<()> {
         hasher.update(&sources.read(c.stored)?);
         return check_digest(c, &hasher.finish());
     }
-    let mut summed = c.clone();
+    let mut stored_component = c.clone();
     if is_of_stored {
-        (summed.encoding, summed.byte_order) = (Encoding::Raw, ByteOrder::Little);
-        summed.decoded_len = Some(c.stored_len());
+        (stored_component.encoding, stored_component.byte_order) =
+            (Encoding::Raw, ByteOrder::Little);
+        stored_component.decoded_len = Some(c.stored_len());
     }
-    let want = Want::new(0, summed).with_digests(Some(algorithm));
+    let want = Want::new(0, stored_component).with_digests(Some(algorithm));
     let plan = Plan::new(vec![want], sources.read_hints());
     let silent = Work::default();
     let sums = Executor::new(sources, file.limits(), &silent)

@@ -407,7 +407,7 @@ impl Tensor {
             return self.checked().component_pieces(c);
         }
         let (sources, limits) = (self.file.sources(), self.file.limits());
-        Pieces::within(sources, limits, self.error_context(), c, range)
+        Pieces::for_range(sources, limits, self.error_context(), c, range)
     }
 
     /// Returns the tensor if it can be read.

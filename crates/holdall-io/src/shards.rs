@@ -395,7 +395,7 @@ impl File {
         let message = format!(
             "this is part {} of {} of a model, and has only the tensors of that part; \
              to get the whole model, open the first part by its path, in the folder with the others",
-            part.number.saturating_add(1),
+            part.index.saturating_add(1),
             part.count
         );
         self.with_warning(Warning::new(shards::PART, message))

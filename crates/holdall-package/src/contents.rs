@@ -40,9 +40,9 @@ pub struct Texts {
     pub description: Option<Bytes>,
     /// `MANIFEST`; `None` for a folder without it.
     pub manifest: Option<Bytes>,
-    /// `LINKS`.
+    /// `LINKS`, if the package has it.
     pub links: Option<Bytes>,
-    /// `tensor_data/index.toml`.
+    /// `tensor_data/index.toml`, if the package has it.
     pub tensors: Option<Bytes>,
     /// Whether the texts come from a folder in which an author works: `carton.toml` may then lack the fields
     /// that packing adds.

@@ -143,10 +143,11 @@ fn misled(address: &str, has_file: &dyn Fn(&str) -> bool) -> Option<&'static str
     if let Some(path) = address.strip_prefix("@misc/") {
         let file = |path: &str| has_file(&format!("misc/{path}"));
         // Writers encode characters that Markdown would interpret.
-        let is_there =
+        let is_in_package =
             |path: &str| file(path) || percent_decoded(path).is_some_and(|path| file(&path));
         let bare = path.split(['#', '?']).next().unwrap_or_default();
-        return (!is_there(path) && !is_there(bare)).then_some("which is not in the package");
+        return (!is_in_package(path) && !is_in_package(bare))
+            .then_some("which is not in the package");
     }
     let is_https =
         address.get(..HTTPS.len()).is_some_and(|start| start.eq_ignore_ascii_case(HTTPS));

@@ -256,7 +256,9 @@ impl OptionValue {
     pub fn parse(text: &str) -> Result<OptionValue> {
         let table = toml::parse(format!("v = {text}\n").as_bytes(), &Limits::default())?;
         let value = table.get("v").filter(|_| table.len() == 1);
-        value.map(OptionValue::from_toml).ok_or_else(|| toml::BROKEN.broken("not a TOML value"))
+        value.map(OptionValue::from_toml).ok_or_else(|| {
+            toml::BROKEN.broken("expected a single TOML value, such as `1`, `\"text\"` or `[1, 2]`")
+        })
     }
 }
 

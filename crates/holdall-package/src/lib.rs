@@ -63,6 +63,7 @@ mod demands;
 pub mod description;
 mod fields;
 mod fit;
+mod hasher;
 pub mod links;
 pub mod manifest;
 mod markdown;
@@ -72,7 +73,6 @@ pub mod paths;
 mod revise;
 pub mod rules;
 pub mod signature;
-mod sum;
 pub mod symlinks;
 pub mod tensors;
 pub mod value;
@@ -86,11 +86,11 @@ pub use description::{
     Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, Tolerance,
     ValueSpec,
 };
+pub use hasher::{FileHasher, hash_of};
 pub use links::Links;
 pub use manifest::Manifest;
 pub use revise::revise;
 pub use rules::{RULES, warnings};
-pub use sum::{FileHasher, hash_of};
 pub use tensors::{TensorKind, TensorRow};
 pub use value::{Number, TensorValue, ValueType};
 pub use zipped::{FetchedTexts, is_package, read as read_zip, texts as zip_texts};

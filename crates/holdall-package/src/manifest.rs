@@ -75,13 +75,19 @@ fn row(line: &str, number: usize) -> Result<(&str, [u8; 32])> {
     let usual = usual.and_then(|(path, rest)| Some((path, hash_of(rest.strip_prefix('=')?)?)));
     let (path, sha256) = match usual {
         Some((path, sha256)) if memchr::memchr(b'\r', path.as_bytes()).is_none() => (path, sha256),
-        _ if line.is_empty() => return Err(broken("a blank line")),
-        _ if line.contains('\r') => return Err(broken("a carriage return")),
-        _ if !line.contains('=') => return Err(broken("no `=`")),
-        _ => return Err(broken("no 64 lower-case hex digits after `=`")),
+        _ if line.is_empty() => {
+            return Err(broken("expected a path, `=` and a hash, found a blank line"));
+        }
+        _ if line.contains('\r') => {
+            return Err(broken("expected lines that end in a line feed, found a carriage return"));
+        }
+        _ if !line.contains('=') => {
+            return Err(broken("expected a path, `=` and a hash, found no `=`"));
+        }
+        _ => return Err(broken("expected 64 lower-case hex digits after `=`")),
     };
     if path == MANIFEST_NAME || path == LINKS_NAME {
-        return Err(broken("a file that is not listed"));
+        return Err(broken("this file must not be listed"));
     }
     Ok((path, sha256))
 }

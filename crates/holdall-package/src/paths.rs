@@ -98,7 +98,7 @@ pub(super) fn check_apart(paths: &[&str]) -> Result<Vec<ConflictingPaths>> {
         return Ok(Vec::new());
     }
     let missing = RESERVED.into_iter().filter(|name| !paths.contains(name));
-    apart(paths.iter().copied().chain(missing))
+    check_paths_alone(paths.iter().copied().chain(missing))
 }
 
 /// Returns `true` if no two of these paths can collide, nor one with a reserved path, by a quick check: they
@@ -137,7 +137,9 @@ fn are_usual(paths: &[&str]) -> bool {
 ///
 /// # Errors
 /// Returns [`COLLISION`].
-pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Vec<ConflictingPaths>> {
+pub(super) fn check_paths_alone<'a>(
+    paths: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<ConflictingPaths>> {
     let mut text = Vec::new();
     let mut ends = Vec::new();
     for path in paths {
@@ -367,7 +369,7 @@ mod tests {
                     let missing = RESERVED.into_iter().filter(|name| !set.contains(name));
                     sets += 1;
                     if are_usual(&set) {
-                        let apart = apart(set.into_iter().chain(missing));
+                        let apart = check_paths_alone(set.into_iter().chain(missing));
                         assert!(apart.is_ok_and(|twins| twins.is_empty()), "{set:?}");
                         usual += 1;
                     }

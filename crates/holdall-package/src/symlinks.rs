@@ -19,7 +19,7 @@ pub(super) fn resolve(files: &mut [PackedFile]) -> Result<()> {
         if file.target.is_none() {
             continue;
         }
-        let end = follow(files, file)?;
+        let end = link_target(files, file)?;
         if end.sha256 != file.sha256 {
             return Err(broken(file, &format!("and `{}` have different hashes", end.path)));
         }
@@ -34,7 +34,7 @@ pub(super) fn resolve(files: &mut [PackedFile]) -> Result<()> {
     Ok(())
 }
 
-fn follow<'a>(files: &'a [PackedFile], link: &'a PackedFile) -> Result<&'a PackedFile> {
+fn link_target<'a>(files: &'a [PackedFile], link: &'a PackedFile) -> Result<&'a PackedFile> {
     let mut at = link;
     for _ in 0..=MAX_STEPS {
         let Some(target) = &at.target else { return Ok(at) };

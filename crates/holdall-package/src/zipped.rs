@@ -13,9 +13,9 @@ use holdall_core::wire::zip::{Directory, Entry, EntryKind};
 /// Texts of a package that it only links to, fetched.
 #[derive(Debug, Clone, Default)]
 pub struct FetchedTexts {
-    /// `carton.toml`.
+    /// `carton.toml`, if it was fetched.
     pub description: Option<Bytes>,
-    /// `tensor_data/index.toml`.
+    /// `tensor_data/index.toml`, if it was fetched.
     pub tensors: Option<Bytes>,
 }
 
@@ -121,7 +121,8 @@ fn check_names(directory: &Directory) -> Result<()> {
     }
     match folders().next() {
         // Empty folders are never created: those that differ only in case do no harm.
-        Some(_) => paths::apart(directory.entries().map(|entry| path_of(entry.name()))).map(drop),
+        Some(_) => paths::check_paths_alone(directory.entries().map(|entry| path_of(entry.name())))
+            .map(drop),
         None => Ok(()),
     }
 }

@@ -149,7 +149,8 @@ fn children<T>(
     Ok(())
 }
 
-fn kept<T>() -> ExportedMemory<T> {
+/// Returns a record of exported memory without any memory yet.
+fn no_memory<T>() -> ExportedMemory<T> {
     let (texts, metadata, lent) = Default::default();
     let (buffers, pointers) = Default::default();
     ExportedMemory { texts, metadata, lent, buffers, pointers, dictionary: null_mut() }
@@ -161,7 +162,7 @@ fn schema(field: &Field) -> PyResult<CSchema> {
         CString::new(text).map_err(|_| PyValueError::new_err("Arrow has no names with a zero byte"))
     };
     let (format, name) = (text(format)?, text(name)?);
-    let mut kept = Box::new(kept::<CSchema>());
+    let mut kept = Box::new(no_memory::<CSchema>());
     children(below.iter().map(schema), &mut kept)?;
     if let Some(values) = dictionary.first() {
         kept.dictionary = Box::into_raw(Box::new(schema(values)?));
@@ -219,12 +220,12 @@ fn gathered(column: Gathered) -> PyResult<CArray> {
     let (mut lent, mut below, mut dictionary) = (vec![there], Vec::new(), None);
     match values {
         Values::Bits(data) | Values::Numbers(data) => lent.push(Some(data.freeze())),
-        Values::Places(data, e) => {
+        Values::EnumIndices(data, e) => {
             lent.push(Some(data.freeze()));
             dictionary = Some(names(&e)?);
         }
-        Values::Runs(ends, bytes) | Values::ShortRuns(ends, bytes) => {
-            lent.extend([Some(ends), Some(bytes)]);
+        Values::Binary64(offsets, bytes) | Values::Binary32(offsets, bytes) => {
+            lent.extend([Some(offsets), Some(bytes)]);
         }
         Values::Views(views, bytes) => {
             let lens = bytes.iter().flat_map(|bytes| (bytes.len() as u64).to_le_bytes());
@@ -232,8 +233,8 @@ fn gathered(column: Gathered) -> PyResult<CArray> {
             lent.extend([views].into_iter().chain(bytes).chain([lens]).map(Some));
         }
         Values::Struct(members) => below = members,
-        Values::Lists(ends, items) => {
-            lent.push(Some(ends));
+        Values::Lists(offsets, items) => {
+            lent.push(Some(offsets));
             below.push(*items);
         }
         Values::Fixed(items) => below.push(*items),
@@ -245,13 +246,13 @@ fn gathered(column: Gathered) -> PyResult<CArray> {
 
 /// Returns the strings of an enum.
 fn names(e: &Enum) -> PyResult<CArray> {
-    let (mut ends, mut bytes) = (vec![0; size_of::<i32>()], Vec::new());
+    let (mut offsets, mut bytes) = (vec![0; size_of::<i32>()], Vec::new());
     for name in e.values.iter() {
         bytes.extend_from_slice(name.as_bytes());
         // The length is less than that of the schema.
-        ends.extend((bytes.len() as i32).to_le_bytes());
+        offsets.extend((bytes.len() as i32).to_le_bytes());
     }
-    let lent = vec![None, Some(Lent::Own(ends.into())), Some(Lent::Own(bytes.into()))];
+    let lent = vec![None, Some(Lent::Own(offsets.into())), Some(Lent::Own(bytes.into()))];
     made(e.values.len() as i64, 0, lent, std::iter::empty(), None)
 }
 
@@ -262,7 +263,7 @@ fn made(
     below: impl Iterator<Item = PyResult<CArray>>,
     dictionary: Option<CArray>,
 ) -> PyResult<CArray> {
-    let mut kept = Box::new(kept::<CArray>());
+    let mut kept = Box::new(no_memory::<CArray>());
     kept.buffers.extend(lent.iter().map(|lent| match lent.as_ref().map(Lent::bytes) {
         None => null(),
         Some([]) => (&raw const NOTHING).cast(),
@@ -406,6 +407,8 @@ pub(crate) fn arrow_views(py: Python<'_>, requested: &Bound<'_, PyAny>) -> PyRes
     }
 }
 
+/// Returns `true` if a column with this schema, or one inside of it, has views.
+///
 /// # Safety
 /// `schema` must be a valid struct with valid children that no other code changes at the same time.
 unsafe fn has_views(schema: &CSchema) -> bool {

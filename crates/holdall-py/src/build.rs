@@ -91,7 +91,7 @@ pub(crate) fn build<'py>(
 
 /// Returns the schema (JSON text) of a record.
 #[pyfunction]
-pub(crate) fn record_kind(
+pub(crate) fn record_schema(
     py: Python<'_>,
     schema: Given<'_>,
     path: Option<&str>,
@@ -232,7 +232,7 @@ impl NativePart {
     /// Returns the number of records or runs, the layout, the JSON text of their kind, and for
     /// each component its role, its element type and its length.
     fn head(&self) -> (u64, &str, String, Vec<(&str, &'static str, u64)>) {
-        let kind = self.spec.attributes.get(holdall::schema::KIND_ATTRIBUTE);
+        let kind = self.spec.attributes.get(holdall::schema::TENSOR_SCHEMA_ATTRIBUTE);
         let kind = kind.and_then(holdall::Value::as_text).unwrap_or_default();
         let components = self.spec.components.iter();
         let components =

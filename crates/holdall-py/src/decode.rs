@@ -95,10 +95,10 @@ impl<'py> Decode<'_, 'py> {
     /// Adds the members of a struct, `None` for absent ones.
     fn fields(&self, fields: &Struct, bytes: &[u8], out: &Bound<'py, PyDict>) -> PyResult<()> {
         for member in &fields.members {
-            let is_there = member.presence.is_none_or(|bit| {
+            let is_present = member.presence.is_none_or(|bit| {
                 bytes.get(bit as usize / 8).is_some_and(|byte| byte & (1 << (bit % 8)) != 0)
             });
-            let value = if is_there {
+            let value = if is_present {
                 let slot = self.slot(bytes, member.offset.unwrap_or(0), member.ty);
                 Some(self.value(member.ty, slot.raise(self.py)?)?)
             } else {

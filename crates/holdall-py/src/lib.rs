@@ -92,7 +92,7 @@ mod _holdall {
     #[pymodule_export]
     use super::blob::NativeBlob;
     #[pymodule_export]
-    use super::build::{NativePart, build, encode_records, encode_runs, record_kind};
+    use super::build::{NativePart, build, encode_records, encode_runs, record_schema};
     #[pymodule_export]
     use super::command;
     #[pymodule_export]

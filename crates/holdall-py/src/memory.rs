@@ -101,7 +101,7 @@ impl Buffer {
         self.len()
     }
 
-    /// Whether it is read-only.
+    /// Whether the buffer is read-only.
     #[getter]
     fn readonly(&self) -> bool {
         !self.is_writable()

@@ -88,7 +88,7 @@ type New = unsafe extern "C" fn(
 type SetBase = unsafe extern "C" fn(*mut ffi::PyObject, *mut ffi::PyObject) -> c_int;
 /// `PyArray_UpdateFlags`: the array, the flags to compute.
 type UpdateFlags = unsafe extern "C" fn(*mut ffi::PyObject, c_int);
-/// `PyArray_GetNDArrayCVersion`.
+/// `PyArray_GetNDArrayCVersion`: returns the version of NumPy's binary interface.
 type Version = unsafe extern "C" fn() -> c_uint;
 
 /// The part of NumPy's C interface that is used:

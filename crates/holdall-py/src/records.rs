@@ -204,20 +204,20 @@ impl NativeRecords {
         let Some(Gathered { len, presence: there, values, .. }) = column else {
             return Ok(PyList::empty(py));
         };
-        let is_there = |at: usize| {
+        let is_present = |at: usize| {
             let byte = there.as_ref().map_or(Some(&u8::MAX), |bits| bits.get(at / 8));
             byte.is_some_and(|byte| byte >> (at % 8) & 1 == 1)
         };
         let out = PyList::empty(py);
         match values {
-            Values::Runs(ends, bytes) => {
+            Values::Binary64(offsets, bytes) => {
                 let mut start = 0;
-                for (at, end) in ends.as_chunks().0.iter().skip(1).enumerate() {
+                for (at, end) in offsets.as_chunks().0.iter().skip(1).enumerate() {
                     // The bytes are in memory.
                     let end = u64::from_le_bytes(*end) as usize;
                     let run = bytes.get(start..end).unwrap_or_default();
                     start = end;
-                    match (is_there(at), is_bytes) {
+                    match (is_present(at), is_bytes) {
                         (false, _) => out.append(py.None())?,
                         (true, true) => out.append(PyBytes::new(py, run))?,
                         (true, false) => out.append(PyString::from_bytes(py, run)?)?,
@@ -227,14 +227,14 @@ impl NativeRecords {
                     }
                 }
             }
-            Values::Places(data, e) => {
+            Values::EnumIndices(data, e) => {
                 let names: Vec<_> = e.values.iter().map(|name| PyString::new(py, name)).collect();
                 let width = e.width.bytes() as usize;
                 for (at, index) in data.as_ref().chunks_exact(width).take(len).enumerate() {
                     let mut number = [0; 4];
                     number.iter_mut().zip(index).for_each(|(slot, byte)| *slot = *byte);
                     let name = names.get(u32::from_le_bytes(number) as usize);
-                    out.append(name.filter(|_| is_there(at)))?;
+                    out.append(name.filter(|_| is_present(at)))?;
                 }
             }
             _ => return Err(PyValueError::new_err("the member is not text")),
@@ -327,7 +327,7 @@ impl NativeRecords {
     }
 
     /// Returns the members at these paths, each as a column; with `as_views` strings are views. The
-    /// strings of the columns in `short` have ends of 32 bits.
+    /// strings of the columns in `short` have offsets of 32 bits.
     #[pyo3(signature = (paths, indices, as_views=false, short=Vec::new()))]
     fn gather(
         &self,
@@ -338,7 +338,7 @@ impl NativeRecords {
         short: Vec<bool>,
     ) -> PyResult<Vec<NativeColumn>> {
         let records = self.get(py)?;
-        let form = |short| if short { TextForm::ShortEnds } else { TextForm::Ends };
+        let form = |short| if short { TextForm::Offsets32 } else { TextForm::Offsets64 };
         let forms: Vec<TextForm> = short.into_iter().map(form).collect();
         let columns = run(py, self.bytes_of(py, indices.len())?, |work| {
             let paths = paths.iter().map(|path| path.parse()).collect::<Result<Vec<_>>>()?;
@@ -364,10 +364,10 @@ impl NativeRecords {
     /// an int64 more than there are records.
     fn ragged(&self, py: Python<'_>, path: &str, indices: Picked) -> PyResult<(Buffer, Buffer)> {
         let records = self.get(py)?;
-        let (ends, values) = run(py, u64::MAX, |work| {
-            records.gather_runs(&path.parse()?, &indices.chosen(), &work)
+        let (offsets, values) = run(py, u64::MAX, |work| {
+            records.gather_heap_data(&path.parse()?, &indices.chosen(), &work)
         })?;
-        Ok((Buffer::frozen(values), Buffer::frozen(ends)))
+        Ok((Buffer::frozen(values), Buffer::frozen(offsets)))
     }
 
     /// Copies bytes of the records at these positions (int64) into writable buffers: for each run its
@@ -524,7 +524,7 @@ impl NativeColumn {
     fn numbers(&self) -> PyResult<(Buffer, Option<Buffer>)> {
         let Gathered { presence: there, values, .. } = self.take()?;
         let data = match values {
-            Values::Bits(data) | Values::Numbers(data) | Values::Places(data, _) => data,
+            Values::Bits(data) | Values::Numbers(data) | Values::EnumIndices(data, _) => data,
             _ => return Err(PyValueError::new_err("a column of other values than numbers")),
         };
         let data = match data {

@@ -104,7 +104,7 @@ struct Times<'a, 'py> {
 /// Adds a row. Returns `false` if it is of another form.
 fn add_row<'py>(
     row: &Bound<'py, PyDict>,
-    number: usize,
+    row_index: usize,
     columns: &mut Vec<Column<'py>>,
     places: &mut HashMap<String, usize>,
     batches: usize,
@@ -124,7 +124,7 @@ fn add_row<'py>(
                     None if columns.len() >= MAX_MEMBERS => return Ok(false),
                     None => {
                         places.insert(name.to_owned(), columns.len());
-                        let (name, has_nulls) = (name.to_owned(), batches > 0 || number > 0);
+                        let (name, has_nulls) = (name.to_owned(), batches > 0 || row_index > 0);
                         let (done, values) = (vec![None; batches], Values::Nothing);
                         columns.push(Column { key, name, done, values, len: 0, has_nulls });
                         columns.len() - 1
@@ -133,7 +133,7 @@ fn add_row<'py>(
             }
         };
         let Some(column) = columns.get_mut(at) else { return Ok(false) };
-        match column.add(&value, number) {
+        match column.add(&value, row_index) {
             Added::Yes => {}
             Added::Other => others.push((at, value)),
             Added::No => return Ok(false),
@@ -142,7 +142,7 @@ fn add_row<'py>(
     for (at, value) in others {
         let Some(nanos) = times.nanos(&value)? else { return Ok(false) };
         let Some(column) = columns.get_mut(at) else { return Ok(false) };
-        if !column.add_time(nanos, number) {
+        if !column.add_time(nanos, row_index) {
             return Ok(false);
         }
     }

@@ -111,8 +111,8 @@ impl Append {
                 }
                 continue;
             };
-            let dataset = build.dataset_with_kind(&name, &kind.json)?;
-            let dataset = dataset.with_kind_text(kind.normal_text());
+            let dataset = build.dataset_with_schema(&name, &kind.json)?;
+            let dataset = dataset.with_schema_text(kind.normal_text());
             let mut dataset = dataset.with_vocabulary(kind.vocabulary.clone());
             // The new file gets new digests, so the old bytes are verified first.
             tensor.checked_with(Check::All).compare_all()?;

@@ -117,10 +117,10 @@ impl Blob {
                 format!("run {index} is out of range for a blob with {} runs", inner.runs.count);
             return Err(placed(INDEX.broken(message), &inner.tensor));
         }
-        self.found(index).map_err(|e| self.in_context(e, index))
+        self.heap_range(index).map_err(|e| self.in_context(e, index))
     }
 
-    fn found(&self, index: u64) -> Result<Range<u64>> {
+    fn heap_range(&self, index: u64) -> Result<Range<u64>> {
         let inner = &*self.0;
         // Lies within the entries, whose length was checked against the number of runs.
         let start = index * Entry::LEN as u64;
@@ -144,7 +144,9 @@ impl Blob {
     pub fn json(&self, index: u64) -> Result<Value> {
         self.check_content(self.content() == Content::Json, "JSON")?;
         let found = parse(&self.get(index)?, self.0.limits.depth);
-        found.map_err(|e| self.in_context(JSON.broken("not JSON").because(e), index))
+        found.map_err(|e| {
+            self.in_context(JSON.broken("the run is not valid JSON").because(e), index)
+        })
     }
 
     /// Returns a copy of the elements of a run.

@@ -14,8 +14,8 @@ use holdall_core::{
 use holdall_io::File;
 use holdall_io::Work;
 use holdall_schema::{
-    Checker, Converters, Document, KIND_ATTRIBUTE, Node, Resolution, ResolveOptions, Root,
-    SCHEMA_ATTRIBUTE, SchemaLimits, TypeId, resolve,
+    Checker, Converters, Document, Node, Resolution, ResolveOptions, Root, SCHEMA_ATTRIBUTE,
+    SchemaLimits, TENSOR_SCHEMA_ATTRIBUTE, TypeId, resolve,
 };
 
 /// The result of a check.
@@ -278,7 +278,7 @@ fn header(file: &File, schema: &Document, limits: &SchemaLimits) -> Result<Resul
 
 /// Changes the description of a dataset to that under another schema.
 fn migrated(spec: &mut TensorSpec, kind: &Document, ty: TypeId) -> Result<()> {
-    spec.attributes.set(KIND_ATTRIBUTE, Value::Text(kind.json.to_string()));
+    spec.attributes.set(TENSOR_SCHEMA_ATTRIBUTE, Value::Text(kind.json.to_string()));
     let count = spec.shape.first().copied().unwrap_or(0);
     let len = count.saturating_mul(kind.schema.extent(ty)?.stride);
     spec.components.retain(|c| c.role == Role::Data);

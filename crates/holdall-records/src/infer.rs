@@ -27,7 +27,7 @@ pub fn infer(
     limits: &SchemaLimits,
 ) -> Result<Value> {
     // Columns have their types, so their values need not be read.
-    if let Some(kind) = rows.kind()? {
+    if let Some(kind) = rows.row_schema()? {
         return Ok(kind);
     }
     let mut seen = Inference::new(options, rows.depth());

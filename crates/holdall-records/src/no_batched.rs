@@ -24,7 +24,7 @@ impl Batched {
         Err(NO_PARQUET.broken(format!("this build does not read {name} files")))
     }
 
-    pub(crate) fn kind(&self) -> Result<Option<Value>> {
+    pub(crate) fn row_schema(&self) -> Result<Option<Value>> {
         match *self {}
     }
 
@@ -41,7 +41,7 @@ impl Batched {
 }
 
 impl DatasetWriter {
-    pub(crate) fn batches(&mut self, batched: Batched, _: &FillOptions) -> Result<()> {
+    pub(crate) fn add_batches(&mut self, batched: Batched, _: &FillOptions) -> Result<()> {
         match batched {}
     }
 }

@@ -3,7 +3,7 @@
 use super::compared::Compared;
 use super::store::Store;
 use super::{HEAP, Inner, RECORDS, Records, check_layout};
-use holdall_core::layout::records::{Dataset, kind, limits_of};
+use holdall_core::layout::records::{Dataset, limits_of, schema_text};
 use holdall_core::{Result, Role};
 use holdall_io::{Check, Tensor};
 use holdall_json::parse;
@@ -40,5 +40,5 @@ pub(super) fn records(tensor: &Tensor) -> Result<Records> {
 
 /// Returns the normalized JSON of a tensor's kind.
 pub(super) fn schema_of(tensor: &Tensor, limits: &SchemaLimits) -> Result<Value> {
-    parse(kind(tensor.info())?.as_bytes(), limits.depth).and_then(normalize)
+    parse(schema_text(tensor.info())?.as_bytes(), limits.depth).and_then(normalize)
 }

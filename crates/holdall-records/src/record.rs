@@ -99,10 +99,14 @@ impl<'r> Record<'r> {
         self.check_kind(part, |kind| matches!(kind, Kind::Record), "a JSON object")?;
         let Some(bytes) = self.data(part)? else { return Ok(None) };
         let depth = self.records.0.limits.depth;
-        let found = parse(&bytes, depth).map_err(|e| JSON.broken("not a JSON object").because(e));
+        let found = parse(&bytes, depth)
+            .map_err(|e| JSON.broken("the text is not a valid JSON object").because(e));
         match found.map_err(|e| self.in_context(e))? {
             Value::Object(_) => text(bytes).map(Some).map_err(|e| self.in_context(e)),
-            _ => Err(self.in_context(JSON.broken("the JSON is not an object"))),
+            _ => {
+                Err(self
+                    .in_context(JSON.broken("expected a JSON object, found another JSON value")))
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use holdall_core::{Layout, Limits, Result, Value};
 use holdall_io::error::io;
 use holdall_io::{File, Tensor};
 use holdall_io::{Location, OpenOptions};
-use holdall_schema::{Document, KIND_ATTRIBUTE, Reading, Root, SCHEMA_ATTRIBUTE};
+use holdall_schema::{Document, Reading, Root, SCHEMA_ATTRIBUTE, TENSOR_SCHEMA_ATTRIBUTE};
 use std::io::Read as _;
 use std::path::Path;
 
@@ -172,7 +172,9 @@ pub fn schema_of_tensor(tensor: &Tensor) -> Result<Option<Document>> {
         Layout::Blob => Reading::File,
         _ => return Ok(None),
     };
-    let Some(Value::Text(text)) = tensor.attributes().get(KIND_ATTRIBUTE) else { return Ok(None) };
+    let Some(Value::Text(text)) = tensor.attributes().get(TENSOR_SCHEMA_ATTRIBUTE) else {
+        return Ok(None);
+    };
     parsed(text, tensor.file(), reading).map(Some).map_err(|e| e.in_tensor(tensor.name()))
 }
 

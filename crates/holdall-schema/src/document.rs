@@ -111,7 +111,7 @@ impl Document {
             Some(path) => (path.to_owned(), self.dataset_pointer(path)?),
             None => self.only_dataset().map_err(own)?,
         };
-        let json = record_kind(&self.json, &pointer).unwrap_or(Value::Null);
+        let json = record_schema(&self.json, &pointer).unwrap_or(Value::Null);
         let schema = Schema::compile_record(&json, limits).map_err(own)?;
         let (vocabulary, text) =
             (self.vocabulary.clone(), record_text(&json, &self.text, &pointer, limits.depth));
@@ -288,12 +288,12 @@ fn compact(text: &str) -> String {
 }
 
 /// Returns the schema of the records of the dataset at a JSON pointer of `schema`. The result is self-contained.
-pub fn record_kind(schema: &Value, pointer: &str) -> Option<Value> {
+pub fn record_schema(schema: &Value, pointer: &str) -> Option<Value> {
     let kind = schema.pointer(pointer)?.get("items")?.clone();
     Some(self_contained(kind, schema.get("$defs").and_then(Value::as_object)))
 }
 
-/// Returns the text of `kind`, the schema of a dataset's records that [`record_kind`] returned, in the order of the
+/// Returns the text of `kind`, the schema of a dataset's records that [`record_schema`] returned, in the order of the
 /// `author`'s text of the schema that has the dataset at the JSON pointer.
 pub fn record_text(kind: &Value, author: &str, pointer: &str, max_depth: usize) -> String {
     match OrderedJson::read(author, max_depth) {

@@ -25,7 +25,7 @@ impl Schema {
             out: Map::new(),
             wanted: Vec::new(),
         };
-        let mut derived = deriver.own(root);
+        let mut derived = deriver.node_schema(root);
         deriver.take_wanted();
         if let Value::Object(keywords) = &mut derived {
             keywords.insert("$schema".to_owned(), DRAFT.into());
@@ -90,19 +90,19 @@ impl Deriver<'_> {
     fn node(&mut self, id: NodeId) -> Value {
         let is_shared = self.uses.get(&id).is_some_and(|n| *n > 1);
         if !is_shared || matches!(self.schema.node(id), Node::Plain { .. }) {
-            return self.own(id);
+            return self.node_schema(id);
         }
         if let Some(name) = self.named.get(&id) {
             return to(name);
         }
-        let own = self.own(id);
+        let own = self.node_schema(id);
         let name = self.add("part", own);
         let found = to(&name);
         self.named.insert(id, name);
         found
     }
 
-    fn own(&mut self, id: NodeId) -> Value {
+    fn node_schema(&mut self, id: NodeId) -> Value {
         let schema = self.schema;
         match schema.node(id) {
             Node::Flat { tensor, .. } => self.flat(tensor),

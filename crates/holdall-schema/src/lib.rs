@@ -53,7 +53,7 @@ pub use access::{Accessor, Column, ReadScalar, Typed, Values};
 pub use check::Checker;
 #[cfg(feature = "validate")]
 use check::is_value;
-pub use document::{Document, Reading, record_kind, record_text, self_contained};
+pub use document::{Document, Reading, record_schema, record_text, self_contained};
 pub use dtype::TensorDType;
 pub use evolve::{
     Bump, Chain, Change, ChangeKind, ConversionInput, Convert, Converters, Filled, HeapDefaults,
@@ -93,9 +93,9 @@ pub const SCHEMA_ATTRIBUTE: &str = "metatensor.schema";
 /// The attribute of a file that contains the plain values next to its tensors: the JSON text of an object from path to
 /// value.
 pub const VALUES_ATTRIBUTE: &str = "metatensor.values";
-/// The attribute of datasets and blobs that contains their kind: the JSON text of the schema of a record, or of the
-/// blob's node, with the `$defs` that it needs.
-pub const KIND_ATTRIBUTE: &str = "metatensor.kind";
+/// The attribute of datasets and blobs that contains their schema as JSON text: that of a record, or of the blob's
+/// node, with the `$defs` that it needs.
+pub const TENSOR_SCHEMA_ATTRIBUTE: &str = "metatensor.kind";
 
 /// Returns every rule of this crate.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {

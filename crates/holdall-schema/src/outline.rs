@@ -31,7 +31,7 @@ pub struct OutlineRow {
     pub base: Base,
 }
 
-/// Whether a value must be present.
+/// The rule for the presence of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowPresence {
     /// The value is always present.
@@ -118,8 +118,14 @@ impl<'w> Outline<'w> {
         kind(schema, ty, self.symbols)
     }
 
-    fn node(&mut self, schema: &Schema, id: NodeId, path: &Path, there: RowPresence) -> Result<()> {
-        let row = |kind, size, align| header_row(path.clone(), kind, size, align, there);
+    fn node(
+        &mut self,
+        schema: &Schema,
+        id: NodeId,
+        path: &Path,
+        presence: RowPresence,
+    ) -> Result<()> {
+        let row = |kind, size, align| header_row(path.clone(), kind, size, align, presence);
         match schema.node(id) {
             Node::Flat { tensor, align } => {
                 let natural = tensor.dtype.map(|d| d.align());
@@ -141,12 +147,12 @@ impl<'w> Outline<'w> {
             Node::Object(object) => {
                 self.touch()?;
                 for property in &object.properties {
-                    let there = match property.presence {
+                    let presence = match property.presence {
                         Presence::Required => RowPresence::Always,
                         Presence::Optional => RowPresence::Optional,
                     };
                     let path = path.then(Segment::Name(property.name.clone()));
-                    self.node(schema, property.node, &path, there)?;
+                    self.node(schema, property.node, &path, presence)?;
                 }
                 if let AdditionalMembers::Node(node) = object.additional {
                     self.node(schema, node, &path.then(Segment::Each), RowPresence::Optional)?;

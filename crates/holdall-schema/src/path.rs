@@ -105,6 +105,8 @@ pub fn write_name(name: &str, out: &mut impl fmt::Write) -> fmt::Result {
 impl FromStr for Path {
     type Err = crate::Error;
 
+    /// Parses a path.
+    ///
     /// # Errors
     /// Returns [`PATH`] if the text is not a path.
     fn from_str(text: &str) -> Result<Path> {

@@ -66,7 +66,9 @@ impl<'v> Defs<'v> {
         let defs = match root.get("$defs") {
             None => None,
             Some(Value::Object(defs)) => Some(defs),
-            Some(_) => return Err(INVALID.broken("not an object").within("`/$defs`")),
+            Some(_) => {
+                return Err(INVALID.broken("expected an object of schemas").within("`/$defs`"));
+            }
         };
         let found = Defs { defs, max_hops: limits.max_depth() };
         let mut nodes = 0u64;

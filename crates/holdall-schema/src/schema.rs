@@ -117,7 +117,7 @@ pub struct Property {
     pub default: Option<Arc<Value>>,
 }
 
-/// Whether a member must be present.
+/// The rule for the presence of a member: required or optional.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// The member must be present.

@@ -111,11 +111,11 @@ fn types_without_an_equivalent_are_explained() {
     }
     let wgsl = made(&all, "R", Lang::Wgsl).unwrap();
     for line in [
-        "\n// name: text; its data is in the component `blob_data`.\n",
-        "\n// shape: a union, its variant.\nfn r_tag_shape(record: u32) -> u32 {",
+        "\n// name: text, without a function: its data is in the component `blob_data`.\n",
+        "\n// shape: the index of the variant of a union.\nfn r_tag_shape(record: u32) -> u32 {",
         "const R_TAG_SHAPE_A: u32 = 0u;\n",
         "\n// shape.a.x: Int8.\nfn r_shape_a_x(record: u32) -> i32 {",
-        "\n// maybe: whether it is present.\nfn r_has_maybe(record: u32) -> bool {",
+        "\n// maybe: true if the member is present.\nfn r_has_maybe(record: u32) -> bool {",
         "\n// maybe: Int64, the low word first.\nfn r_maybe(record: u32) -> vec2<u32> {",
         "const R_LABEL_DO_G: u32 = 1u;\n",
         "    maybe: array<u32, 2>,\n",

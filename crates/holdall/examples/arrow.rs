@@ -29,8 +29,8 @@ fn write(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let table = RecordBatch::try_from_iter([("id", ids as _), ("score", scores as _)])?;
 
     let mut build = Build::create(path, &WriteOptions::new().with_overwrite(true))?;
-    let kind = holdall::records::arrow::kind(&table.schema())?;
-    let mut set = build.dataset_with_kind("table", &kind)?;
+    let kind = holdall::records::arrow::row_schema(&table.schema())?;
+    let mut set = build.dataset_with_schema("table", &kind)?;
     set.batch(&table)?;
     build.add(set)?;
     build.finish()?;

@@ -53,7 +53,7 @@ fn build(path: &Path, count: u64) -> holdall::Result<()> {
     let mut build = Build::create(path, &WriteOptions::new().with_overwrite(true))?;
 
     // One record at a time, from JSON values or text.
-    let mut train = build.dataset_with_kind("train", &kind())?.with_dedup();
+    let mut train = build.dataset_with_schema("train", &kind())?.with_dedup();
     for i in 0..count - 100 {
         train.value(&json!({
             "caption": format!("a picture of class {}", i % 3),
@@ -109,7 +109,7 @@ fn filter(path: &Path, dogs: &Path) -> holdall::Result<()> {
     let labels: Vec<i32> = records.column("label")?.to_vec()?;
 
     let mut build = Build::create(dogs, &WriteOptions::new().with_overwrite(true))?;
-    let mut chosen = build.dataset_with_kind("train", &kind())?;
+    let mut chosen = build.dataset_with_schema("train", &kind())?;
     for (i, _) in (0..).zip(&labels).filter(|(_, label)| **label == 1) {
         chosen.copy(&records.record(i)?)?;
     }
@@ -147,7 +147,7 @@ fn new_kind() -> Value {
 fn migrate(path: &Path, new: &Path) -> holdall::Result<()> {
     let records = holdall::open(path)?.tensor("train")?.records()?;
     let mut build = Build::create(new, &WriteOptions::new().with_overwrite(true))?;
-    let mut train = build.dataset_with_kind("train", &new_kind())?;
+    let mut train = build.dataset_with_schema("train", &new_kind())?;
 
     // The title is the caption with a capital letter.
     let options = ResolveOptions::default()

@@ -38,7 +38,7 @@ pub(crate) fn run(path: &Path) -> holdall::Result<()> {
         }
     });
     let mut build = Build::create(path, &WriteOptions::new().with_overwrite(true))?;
-    let mut points = build.dataset_with_kind("points", &kind)?;
+    let mut points = build.dataset_with_schema("points", &kind)?;
     for i in 0..1000 {
         points.value(&json!({"x": i, "y": 0.5, "label": i % 10}))?;
     }

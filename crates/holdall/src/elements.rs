@@ -120,7 +120,7 @@ impl Elements {
 
     /// Returns `true` if the digest is compared only by a [cursor](Elements::cursor) that reads from the
     /// first element to the last, because any other way would fetch or decode the bytes twice.
-    pub(crate) fn is_summed(&self) -> bool {
+    pub(crate) fn checks_digest_in_order(&self) -> bool {
         match &self.source {
             ElementSource::File(f) => {
                 (f.is_remote() || !self.is_random())
@@ -139,7 +139,7 @@ impl Elements {
     /// Returns an `Io` error, an `Integrity` error.
     pub(crate) fn compare(&self) -> Result<()> {
         match &self.source {
-            ElementSource::File(f) if !self.is_summed() => {
+            ElementSource::File(f) if !self.checks_digest_in_order() => {
                 f.tensor.checked().compare(&f.component.role)
             }
             _ => Ok(()),

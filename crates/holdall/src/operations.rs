@@ -89,7 +89,7 @@ pub enum LayoutKind {
     Blob,
 }
 
-/// Whether an operation supports a kind of location or layout.
+/// The degree to which an operation supports a kind of location or layout.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Support {

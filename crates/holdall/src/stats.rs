@@ -155,7 +155,7 @@ impl Scan<'_> {
     fn each(&self, visit: impl Fn(u64, &[u8]) -> Result<()> + Sync) -> Result<()> {
         let step = step(&[self.elements]);
         let progress = &self.options.work;
-        let is_random = self.elements.is_random() && !self.elements.is_summed();
+        let is_random = self.elements.is_random() && !self.elements.checks_digest_in_order();
         let Some(count) = self.elements.count.filter(|_| is_random) else {
             let mut cursor = self.elements.cursor()?;
             let mut start = 0;

@@ -41,7 +41,7 @@ fn read(path: &Path, name: &str) -> Vec<Value> {
 
 fn build(path: &Path, all: &[Value], options: &FillOptions) -> Result<u64> {
     let mut build = Build::create(path, &WriteOptions::new())?;
-    let mut set = build.dataset_with_kind("set", &kind())?;
+    let mut set = build.dataset_with_schema("set", &kind())?;
     let count = set.fill(rows(all), options);
     build.add(set)?;
     let other = TensorSpec::dense("w", holdall::DType::U8, [3]);
@@ -113,7 +113,7 @@ fn appended_files_keep_encodings() {
     let old = folder.path().join("a.zt");
     let all: Vec<Value> = (0..3000).map(|n| json!({"id": n, "name": "x".repeat(50)})).collect();
     let mut build = Build::create(&old, &WriteOptions::new().with_zstd(3)).unwrap();
-    let mut set = build.dataset_with_kind("set", &kind()).unwrap();
+    let mut set = build.dataset_with_schema("set", &kind()).unwrap();
     set.fill(rows(&all), &FillOptions::new()).unwrap();
     build.add(set).unwrap();
     build.tensor(TensorSpec::dense("w", holdall::DType::U8, [3]), &[&[1, 2, 3]]).unwrap();

@@ -12,7 +12,7 @@ use holdall::records::arrow::arrow_array::types::{
 use holdall::records::arrow::arrow_array::{self as arrays, Array, ArrayRef, RecordBatch};
 use holdall::records::arrow::arrow_array::{RecordBatchReader, StringArray, UInt64Array};
 use holdall::records::arrow::arrow_schema::{DataType, Field, IntervalUnit, Schema, TimeUnit};
-use holdall::records::arrow::kind;
+use holdall::records::arrow::row_schema;
 use holdall::records::{Build, DatasetWriter, FillOptions, Rows};
 use holdall::schema::{Content, Entry};
 use holdall::{
@@ -41,7 +41,7 @@ fn written(
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.zt");
     let mut build = Build::create(&path, &WriteOptions::new()).unwrap();
-    let mut set = build.dataset_with_kind("set", kind)?;
+    let mut set = build.dataset_with_schema("set", kind)?;
     let filled = fill(&mut set);
     build.add(set)?;
     build.finish()?;
@@ -177,7 +177,7 @@ fn the_corpus_comes_back() {
                 let records = tensor.records().unwrap();
                 let batch = batch_of(&records).unwrap_or_else(|e| panic!("{path}: {e}"));
                 assert_eq!(batch.num_rows() as u64, records.len());
-                let text = tensor.attributes().get(holdall::schema::KIND_ATTRIBUTE);
+                let text = tensor.attributes().get(holdall::schema::TENSOR_SCHEMA_ATTRIBUTE);
                 let text = text.and_then(|t| t.as_text()).unwrap();
                 let kind = serde_json::from_str(text).unwrap();
                 let again = written(&kind, |set| set.batch(&batch).map(drop));
@@ -345,7 +345,7 @@ fn both_ways(
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("set.zt");
         let mut build = Build::create(&path, &WriteOptions::new())?;
-        let set = build.dataset_with_kind("set", kind)?;
+        let set = build.dataset_with_schema("set", kind)?;
         let count = build.add_rows(set, rows(batches.to_vec()), &FillOptions::new())?;
         build.finish()?;
         let file = holdall::open(&path)?;
@@ -514,7 +514,7 @@ fn a_table_says_its_own_kind() {
     let records = records_of(&dataset(20), Io::Map);
     let arrow = records.arrow(&["id", "half", "flag", "text", "box", "tags", "mask"]).unwrap();
     let batch = arrow.batch(records.iter(0..20).unwrap()).unwrap();
-    let kind = kind(&batch.schema()).unwrap();
+    let kind = row_schema(&batch.schema()).unwrap();
     assert_eq!(kind["required"], json!(["id", "half", "text", "box", "tags", "mask"]));
     assert_eq!(kind["properties"]["box"]["minItems"], 4);
     let again = written(&kind, |set| set.batch(&batch).map(drop)).unwrap();
@@ -526,11 +526,11 @@ fn a_table_says_its_own_kind() {
         assert_eq!(found, wanted);
     }
     let decimal = Schema::new(vec![Field::new("d", DataType::Decimal128(10, 2), false)]);
-    let decimal = holdall::records::arrow::kind(&decimal).unwrap();
+    let decimal = holdall::records::arrow::row_schema(&decimal).unwrap();
     assert_eq!(decimal["properties"]["d"]["arrow.decimal"], json!([10, 2]));
     let months = DataType::Interval(IntervalUnit::YearMonth);
     let odd = Schema::new(vec![Field::new("d", months, false)]);
-    let e = holdall::records::arrow::kind(&odd).unwrap_err();
+    let e = holdall::records::arrow::row_schema(&odd).unwrap_err();
     assert_eq!((e.code(), e.kind()), ("records/arrow", ErrorKind::Misuse));
     let tensor = record(
         json!({"t": {"TypeDef:Tensor": {"dtype": "F32", "shape": [2, 3]}},
@@ -541,7 +541,7 @@ fn a_table_says_its_own_kind() {
         &made("records", &tensor.to_string(), 0, vec![("data", DType::U8, vec![])]),
         Io::Map,
     );
-    let again = holdall::records::arrow::kind(&empty.arrow(ALL).unwrap().schema()).unwrap();
+    let again = holdall::records::arrow::row_schema(&empty.arrow(ALL).unwrap().schema()).unwrap();
     assert_eq!(again["properties"]["t"], tensor["properties"]["t"]);
     for (name, key) in [("u", "TypeDef:BFloat16"), ("w", "TypeDef:Timestamp")] {
         assert_eq!(again["properties"][name][key], true);

@@ -87,7 +87,7 @@ fn texts_are_those_that_are_read_one_by_one() {
 /// Returns the runs of a column.
 fn column(blob: &Blob, chosen: &RunSelection<'_>) -> Result<Vec<Vec<u8>>> {
     let found = blob.gather(chosen)?;
-    let Values::Runs(ends, bytes) = found.values else { panic!("{:?}", found.values) };
+    let Values::Binary64(ends, bytes) = found.values else { panic!("{:?}", found.values) };
     let ends: Vec<usize> =
         ends.as_chunks().0.iter().map(|end| u64::from_le_bytes(*end) as usize).collect();
     assert_eq!((ends.len(), found.absent, ends[0]), (found.len + 1, 0, 0));

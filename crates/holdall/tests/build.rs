@@ -37,7 +37,7 @@ fn round_with(
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.zt");
     let mut build = build(&path);
-    let mut set = with(build.dataset_with_kind("set", kind).unwrap());
+    let mut set = with(build.dataset_with_schema("set", kind).unwrap());
     fill(&mut set);
     build.add(set).unwrap();
     build.finish().unwrap();
@@ -85,7 +85,7 @@ fn datasets_that_were_not_added_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.mt");
     let filled = |build: &Build, name: &str| {
-        let mut set = build.dataset_with_kind(name, &sample()).unwrap();
+        let mut set = build.dataset_with_schema(name, &sample()).unwrap();
         set.value(&value(0)).unwrap();
         set
     };
@@ -145,7 +145,7 @@ fn lines_are_encoded_on_many_threads_in_order() {
                 &WriteOptions::new().with_work(Work::new().with_threads(threads)),
             )
             .unwrap();
-            let mut set = build.dataset_with_kind("set", &kind).unwrap();
+            let mut set = build.dataset_with_schema("set", &kind).unwrap();
             // Some before, so that the heap is not empty, and the last line without a line feed.
             set.value(&wanted[0]).unwrap();
             let end = lines.len() - 4;
@@ -214,7 +214,7 @@ fn a_wrong_line_is_named() {
         let build =
             Build::create(&path, &WriteOptions::new().with_work(Work::new().with_threads(threads)))
                 .unwrap();
-        let mut set = build.dataset_with_kind("set", &sample()).unwrap();
+        let mut set = build.dataset_with_schema("set", &sample()).unwrap();
         let mut lines = text(9000);
         lines.extend(b"{\"id\": -1}\n");
         lines.extend(text(9000));
@@ -247,7 +247,7 @@ impl std::io::Read for Endless {
 fn a_line_without_end_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let build = build(&folder.path().join("set.zt"));
-    let mut set = build.dataset_with_kind("set", &sample()).unwrap();
+    let mut set = build.dataset_with_schema("set", &sample()).unwrap();
     assert_eq!(set.lines(Endless).unwrap_err().code(), "records/line");
 }
 
@@ -323,11 +323,11 @@ fn datasets_blobs_and_tensors_share_a_file_and_a_schema() {
     // A file with some of the contents.
     let some = folder.path().join("some.zt");
     let mut build = self::build(&some);
-    let mut odd = build.dataset_with_kind("odd", &sample_of_schema()).unwrap();
+    let mut odd = build.dataset_with_schema("odd", &sample_of_schema()).unwrap();
     for i in (1..100).step_by(2) {
         odd.copy(&records.record(i).unwrap()).unwrap();
     }
-    let mut other = build.dataset_with_kind("other", &json!({"TypeDef:Int8": true})).unwrap();
+    let mut other = build.dataset_with_schema("other", &json!({"TypeDef:Int8": true})).unwrap();
     let e = other.copy(&records.record(0).unwrap()).unwrap_err();
     assert_eq!((e.code(), e.tensor()), ("records/other-kind", Some("other")));
     other.discard();
@@ -386,7 +386,7 @@ fn heaps_that_do_not_fit_memory_wait_on_the_disk() {
         "properties": {"text": {"TypeDef:String": true}, "n": {"TypeDef:Uint8": true}}});
     let long = |i: u64| "x".repeat(700_000 + i as usize);
     let mut build = build(&path);
-    let mut set = build.dataset_with_kind("set", &kind).unwrap();
+    let mut set = build.dataset_with_schema("set", &kind).unwrap();
     for i in 0..8 {
         set.value(&json!({"text": long(i), "n": i})).unwrap();
         let e = set.value(&json!({"text": long(1 << 20), "n": 256})).unwrap_err();
@@ -415,7 +415,7 @@ fn unsupported_items_are_refused_early() {
     let folder = tempfile::tempdir().unwrap();
     let plain = folder.path().join("a.safetensors");
     let build = Build::create(&plain, &WriteOptions::new()).unwrap();
-    let e = build.dataset_with_kind("set", &sample()).map(drop).unwrap_err();
+    let e = build.dataset_with_schema("set", &sample()).map(drop).unwrap_err();
     assert_eq!(e.code(), "safetensors/layout", "{e}");
     let e = build.blob_with_content("set", Content::Utf8).map(drop).unwrap_err();
     assert_eq!(e.code(), "safetensors/layout", "{e}");
@@ -424,7 +424,7 @@ fn unsupported_items_are_refused_early() {
     assert_eq!(build.dataset("set").map(drop).unwrap_err().code(), "records/node");
     for kind in [json!({}), json!({"TypeDef:Nothing": true})] {
         assert_eq!(
-            build.dataset_with_kind("set", &kind).map(drop).unwrap_err().code(),
+            build.dataset_with_schema("set", &kind).map(drop).unwrap_err().code(),
             "schema/kind"
         );
     }

@@ -38,9 +38,9 @@ fn gathered(records: &Records, chosen: &RowSelection<'_, '_>, threads: usize) ->
     let views = records.gather_views(&paths, chosen, &work).unwrap();
     assert!(matches!(views[6].values, Values::Views(..)));
     assert!(views.iter().map(rows).eq(found.iter().cloned()));
-    let short = [TextForm::ShortEnds; MEMBERS.len()];
+    let short = [TextForm::Offsets32; MEMBERS.len()];
     let short = records.gather_as(&paths, &short, chosen, &work).unwrap();
-    assert!(matches!(short[6].values, Values::ShortRuns(..)));
+    assert!(matches!(short[6].values, Values::Binary32(..)));
     assert!(short.iter().map(rows).eq(found.iter().cloned()));
     found
 }
@@ -58,16 +58,16 @@ fn rows(column: &Gathered) -> Vec<String> {
     };
     let mut out: Vec<String> = match &column.values {
         Values::Bits(data) => (0..len).map(|at| bit(data.as_ref(), at).to_string()).collect(),
-        Values::Numbers(data) | Values::Places(data, _) => {
+        Values::Numbers(data) | Values::EnumIndices(data, _) => {
             let width = data.as_ref().len() / len.max(1);
             data.as_ref().chunks(width.max(1)).map(|number| format!("{number:?}")).collect()
         }
-        Values::Runs(to, bytes) => {
+        Values::Binary64(to, bytes) => {
             let to = ends(to);
             assert_eq!((to.len(), to[len]), (len + 1, bytes.len()));
             to.windows(2).map(|w| String::from_utf8(bytes[w[0]..w[1]].to_vec()).unwrap()).collect()
         }
-        Values::ShortRuns(to, bytes) => {
+        Values::Binary32(to, bytes) => {
             let to: Vec<usize> =
                 to.as_chunks().0.iter().map(|end| i32::from_le_bytes(*end) as usize).collect();
             assert_eq!((to.len(), to[len]), (len + 1, bytes.len()));
@@ -144,7 +144,8 @@ fn columns_are_the_same_however_they_are_gathered() {
         }
         let work = Work::new();
         let text = "text".parse().unwrap();
-        let (ends, bytes) = records.gather_runs(&text, &RowSelection::At(&places), &work).unwrap();
+        let (ends, bytes) =
+            records.gather_heap_data(&text, &RowSelection::At(&places), &work).unwrap();
         assert_eq!(ends.len(), (places.len() + 1) * 8);
         assert!(bytes.starts_with("record 5999".as_bytes()));
         let flag = "flag".parse().unwrap();
@@ -165,7 +166,8 @@ fn columns_are_the_same_however_they_are_gathered() {
     let file = write(&made("records", &kind.to_string(), 9, parts), &WriteOptions::new());
     let records = open(&file, Io::Map).tensor("set").unwrap().records().unwrap();
     let path = "s".parse().unwrap();
-    let (_, bytes) = records.gather_runs(&path, &RowSelection::Range(0..9), &Work::new()).unwrap();
+    let (_, bytes) =
+        records.gather_heap_data(&path, &RowSelection::Range(0..9), &Work::new()).unwrap();
     assert_eq!(bytes.as_ptr(), records.heap().unwrap().as_ptr());
 }
 

@@ -5,7 +5,7 @@ use crate::hdf5_files::{
     self, DATA, DATASET, EXTRA, I32, attribute, chunked, compound, contiguous, dataset, filters,
     leaf, link, message, rejects, shape, with_root,
 };
-use holdall::schema::KIND_ATTRIBUTE;
+use holdall::schema::TENSOR_SCHEMA_ATTRIBUTE;
 use holdall::{
     Convert, DType, Limits, LoadOptions, OpenOptions, Role, TensorRecords, TensorSpec, Value,
     WriteOptions, Writer, convert, verify,
@@ -74,7 +74,13 @@ fn compounds_are_records() {
         let file = holdall::open(path).unwrap();
         let records = |name: &str| file.tensor(name).unwrap().records().unwrap();
         let all = records("all");
-        let kind = file.tensor("all").unwrap().attributes().get(KIND_ATTRIBUTE).unwrap().to_json();
+        let kind = file
+            .tensor("all")
+            .unwrap()
+            .attributes()
+            .get(TENSOR_SCHEMA_ATTRIBUTE)
+            .unwrap()
+            .to_json();
         for part in ["n", "Complex64", "Float16", "|S4", "|V3", "Complex128"] {
             assert!(kind.contains(part), "{version} {part}: {kind}");
         }

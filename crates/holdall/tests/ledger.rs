@@ -304,7 +304,7 @@ fn a_migration_publishes_nothing_that_lacks_an_item() {
         tensor.attributes.set("unit", Value::Text("m".into()));
         build.tensor(tensor, &[&[1; 24]]).unwrap();
     }
-    let mut points = build.dataset_with_kind("points", &kind("x")).unwrap();
+    let mut points = build.dataset_with_schema("points", &kind("x")).unwrap();
     points.text(br#"{"x": 1.5}"#).unwrap();
     build.add(points).unwrap();
     build.finish().unwrap();

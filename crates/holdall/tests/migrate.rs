@@ -252,7 +252,7 @@ fn dataset(path: &Path) -> File {
         ("size", kind("String"), true),
     ]);
     let mut build = Build::create(path, &WriteOptions::new()).unwrap();
-    let mut set = build.dataset_with_kind("set", &old).unwrap();
+    let mut set = build.dataset_with_schema("set", &old).unwrap();
     for at in 0..100 {
         set.value(&record(at)).unwrap();
     }
@@ -422,7 +422,7 @@ fn members_of_arrays_are_named_with_their_dataset_or_without() {
     let old = items("price", "Float32");
     let mut build = Build::create(&path, &WriteOptions::new()).unwrap();
     for name in ["one", "other"] {
-        let mut set = build.dataset_with_kind(name, &old).unwrap();
+        let mut set = build.dataset_with_schema(name, &old).unwrap();
         set.value(&json!({"items": [{"price": 1.5}, {"price": 2.0}]})).unwrap();
         build.add(set).unwrap();
     }

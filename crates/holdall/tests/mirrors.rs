@@ -86,7 +86,7 @@ fn every_struct_mirrors_its_schema() {
         let options = WriteOptions::new().with_overwrite(true);
         let mut build = Build::create(&path, &options).unwrap();
         // Records without bytes are in no file.
-        let Ok(mut set) = build.dataset_with_kind("set", &vector["schema"]) else { continue };
+        let Ok(mut set) = build.dataset_with_schema("set", &vector["schema"]) else { continue };
         if let Some(json) = vector["expect"].get("json") {
             set.value(json).unwrap();
         }

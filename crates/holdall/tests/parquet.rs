@@ -49,7 +49,7 @@ fn filled(kind: &Value, fill: impl FnOnce(&mut DatasetWriter) -> Result<()>) -> 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.zt");
     let mut build = Build::create(&path, &WriteOptions::new())?;
-    let mut set = build.dataset_with_kind("set", kind)?;
+    let mut set = build.dataset_with_schema("set", kind)?;
     fill(&mut set)?;
     build.add(set)?;
     build.finish()?;
@@ -64,7 +64,7 @@ fn values(records: &Records) -> Vec<Value> {
 fn read(bytes: Vec<u8>, form: RecordForm, limits: &Limits) -> Result<Records> {
     let options = RowsOptions::new().with_form(form).with_limits(limits.clone());
     let rows = options.read(Cursor::new(bytes), "rows")?;
-    let kind = rows.kind()?.unwrap();
+    let kind = rows.row_schema()?.unwrap();
     filled(&kind, |set| set.fill(rows, &FillOptions::new()).map(drop))
 }
 
@@ -168,7 +168,7 @@ fn damage_is_reported() {
         let build = Build::create(folder.path().join("set.zt"), &WriteOptions::new()).unwrap();
         let tried = |bytes: Vec<u8>| -> Result<u64> {
             let rows = rows(bytes, form)?;
-            let mut set = build.dataset_with_kind("set", &rows.kind()?.unwrap())?;
+            let mut set = build.dataset_with_schema("set", &rows.row_schema()?.unwrap())?;
             let filled = set.fill(rows, &FillOptions::new());
             set.discard();
             filled

@@ -32,7 +32,7 @@ fn filled(rows: Rows, options: &FillOptions) -> Result<Vec<Value>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.zt");
     let mut build = Build::create(&path, &WriteOptions::new())?;
-    let mut set = build.dataset_with_kind("set", &kind())?;
+    let mut set = build.dataset_with_schema("set", &kind())?;
     set.fill(rows, options)?;
     build.add(set)?;
     build.finish()?;
@@ -302,7 +302,7 @@ fn built(schema: &serde_json::Value, rows: Rows) -> Vec<serde_json::Value> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.mt");
     let mut build = Build::create(&path, &WriteOptions::new()).unwrap();
-    let mut set = build.dataset_with_kind("set", schema).unwrap();
+    let mut set = build.dataset_with_schema("set", schema).unwrap();
     set.fill(rows, &FillOptions::new()).unwrap();
     build.add(set).unwrap();
     build.finish().unwrap();

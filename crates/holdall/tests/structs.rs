@@ -35,7 +35,7 @@ fn records(kind: &Value, values: &[Value], io: Io) -> Records {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.zt");
     let mut build = Build::create(&path, &WriteOptions::new()).unwrap();
-    let mut set = build.dataset_with_kind("set", kind).unwrap();
+    let mut set = build.dataset_with_schema("set", kind).unwrap();
     values.iter().for_each(|v| set.value(v).unwrap());
     build.add(set).unwrap();
     build.finish().unwrap();

@@ -32,7 +32,7 @@ fn datasets_that_are_not_mapped_are_checked_in_little_memory() {
             "text": { "type": "string", "TypeDef:String": true },
         },
     });
-    let mut set = build.dataset_with_kind("set", &kind).unwrap();
+    let mut set = build.dataset_with_schema("set", &kind).unwrap();
     let text = "0123456789abcdef".repeat(250);
     for id in 0..COUNT {
         set.value(&json!({ "id": id, "text": text })).unwrap();

@@ -19,7 +19,7 @@ pub fn run(data: &[u8]) {
 /// Returns the number of rows and their errors, or the code of the file's error.
 fn read(data: &[u8]) -> Result<(u64, Vec<&'static str>), &'static str> {
     let rows = open(data).map_err(code)?;
-    let kind = rows.kind().map_err(code)?.expect("columns say what they are");
+    let kind = rows.row_schema().map_err(code)?.expect("columns say what they are");
     let limits = SchemaLimits::default();
     let schema = Document::new(kind, "input", Reading::Record, &limits).map_err(code)?;
     let report = check_rows(rows, &schema, &FillOptions::new(), &limits).map_err(code)?;

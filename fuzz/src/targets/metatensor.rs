@@ -7,7 +7,7 @@
 use crate::limits;
 use crate::walk::describe;
 use holdall::records::DatasetWriter;
-use holdall::schema::KIND_ATTRIBUTE;
+use holdall::schema::TENSOR_SCHEMA_ATTRIBUTE;
 use holdall::{
     Bytes, Check, Convert, DiffOptions, ErrorKind, File, OpenOptions, Records, TensorRecords as _,
     VerifyOptions, Work, WriteOptions, convert_to, diff, formats, verify,
@@ -67,8 +67,11 @@ fn columns(records: &Records, is_sound: bool) {
     };
     assert_eq!(batch.num_rows() as u64, some.end);
     if is_sound {
-        let kind =
-            records.tensor().attributes().get(KIND_ATTRIBUTE).and_then(|kind| kind.as_text());
+        let kind = records
+            .tensor()
+            .attributes()
+            .get(TENSOR_SCHEMA_ATTRIBUTE)
+            .and_then(|kind| kind.as_text());
         let kind = serde_json::from_str(kind.expect("it has one")).expect("it is JSON");
         let (folder, limits) = (std::env::temp_dir(), limits::tight().schema_limits());
         let set = DatasetWriter::new("set", &kind, &folder, &limits, &Work::default());

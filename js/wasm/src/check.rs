@@ -9,7 +9,7 @@ use holdall_collections::sort;
 use holdall_core::layout::delta::{DeltaView, LAYOUT};
 use holdall_core::layout::planes;
 use holdall_core::layout::quantized::Quantized;
-use holdall_core::layout::records::{BlobLayout, kind};
+use holdall_core::layout::records::{BlobLayout, schema_text};
 use holdall_core::layout::sparse::{Coo, Csr, Tiles};
 use holdall_core::{Error, Index, Layout, Limits, Role, TensorInfo};
 use holdall_json::parse;
@@ -48,7 +48,7 @@ pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<An
 
 fn blob(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
     let limits_of_schemas = limits.schema_limits();
-    let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normalize)?;
+    let json = parse(schema_text(info)?.as_bytes(), limits.depth).and_then(normalize)?;
     let runs = BlobLayout::new(info, &Schema::compile(&json, &limits_of_schemas)?)?;
     let get = get(info, held);
     let entries = get(&Role::Entries)?;

@@ -3,7 +3,7 @@
 use crate::Answer;
 use crate::json::{Object, integer, list};
 use crate::view::{Held, get};
-use holdall_core::layout::records::{Dataset, kind, limits_of};
+use holdall_core::layout::records::{Dataset, limits_of, schema_text};
 use holdall_core::{Bytes, Error, Limits, Role, TensorInfo};
 use holdall_json::{parse, write_string};
 use holdall_schema::{Dim, Kind, Len, Schema, SchemaLimits, TypeId, normalize};
@@ -19,7 +19,7 @@ struct Records {
 impl Records {
     fn from_info(info: &TensorInfo, limits: &Limits) -> Result<Records, Error> {
         let of_schemas = limits.schema_limits();
-        let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normalize)?;
+        let json = parse(schema_text(info)?.as_bytes(), limits.depth).and_then(normalize)?;
         let dataset = Dataset::new(info, Schema::compile_record(&json, &of_schemas)?)?;
         // If the length is only known after decoding, the received records are counted.
         match info.component(&Role::Data).and_then(|c| c.decoded_len) {

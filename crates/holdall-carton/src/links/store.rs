@@ -36,11 +36,14 @@ pub struct Store {
     sound: Arc<Mutex<HashMap<[u8; 32], Stamp>>>,
 }
 
-/// Whether a file is in a store.
+/// The state of a file in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileState {
+    /// The file is in the store, with the right hash.
     Sound,
+    /// The file is in the store, but has another hash.
     Damaged,
+    /// The file is not in the store.
     Nothing,
 }
 

@@ -277,7 +277,7 @@ impl Packer {
             let known = match part.sha256 {
                 // Whether the file is left out is known only from its hash.
                 None if !links.urls.is_empty() => {
-                    Some(part.hash(path).map_err(|e| inside(part, e))?)
+                    Some(part.hash(path).map_err(|e| in_source_package(part, e))?)
                 }
                 known => known,
             };
@@ -288,9 +288,9 @@ impl Packer {
                 continue;
             }
             let packing = if is_text(path) { Packing::Stored } else { packing };
-            let hash = out.add(path, part, packing).map_err(|e| inside(part, e))?;
+            let hash = out.add(path, part, packing).map_err(|e| in_source_package(part, e))?;
             if let Some(known) = known.filter(|known| *known != hash) {
-                return Err(inside(part, wrong_hash(path, &known, &hash)));
+                return Err(in_source_package(part, wrong_hash(path, &known, &hash)));
             }
             rows.push((path.clone(), hash));
         }
@@ -350,7 +350,7 @@ fn check_outside(
 
 /// Returns an error about the bytes of another package's file, with that file as its source.
 #[cold]
-fn inside(part: &FileToPack, e: Error) -> Error {
+fn in_source_package(part: &FileToPack, e: Error) -> Error {
     match &part.source {
         Source::Package(package, path) if e.source_name().is_none() => {
             e.in_source(package.inside(path))

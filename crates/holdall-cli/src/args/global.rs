@@ -9,7 +9,7 @@ use crate::args::remote::store;
 use crate::args::sizes::positive_number;
 #[cfg(feature = "http")]
 use crate::args::sizes::size;
-use crate::output::style::When;
+use crate::output::style::ColorChoice;
 use clap::Args;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(crate) struct Global {
 
     /// Colour the output: auto, always or never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true, help_heading = GLOBAL)]
-    pub(crate) color: When,
+    pub(crate) color: ColorChoice,
 
     /// Print only data and errors
     #[arg(short, long, global = true, help_heading = GLOBAL)]

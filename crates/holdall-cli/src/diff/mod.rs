@@ -229,11 +229,11 @@ fn text(
         && attributes.is_empty();
     let verdict = if all_same && within == 0 {
         let all = count(diff.compared, "tensor");
-        format!("{} {names}, {all}, bit for bit", paint.on("same:", Style::Good))
+        format!("{} {names}, {all}, bit for bit", paint.styled("same:", Style::Good))
     } else if all_same {
         format!(
             "{} {names}, {}: {} bit for bit, {} {near}",
-            paint.on("same:", Style::Good),
+            paint.styled("same:", Style::Good),
             count(diff.compared, "tensor"),
             Grouped(diff.identical),
             Grouped(within),
@@ -258,7 +258,7 @@ fn text(
         let undecided = is_undecided(diff, values_only);
         let (verdict, style) =
             if undecided { ("not compared:", Style::Warn) } else { ("differ:", Style::Bad) };
-        format!("{} {names}: {}", paint.on(verdict, style), parts.join(", "))
+        format!("{} {names}: {}", paint.styled(verdict, style), parts.join(", "))
     };
     writeln!(out, "{verdict}")?;
     Ok(())

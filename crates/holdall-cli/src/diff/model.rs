@@ -69,11 +69,11 @@ fn text(session: &Session, a: &File, b: &File, diff: &ModelDiff) -> Result<(), F
         (&diff.added, "+", Style::Bad, "the recipe does not write it"),
     ] {
         for name in names {
-            writeln!(out, "{} {}: {what}", paint.on(mark, style), escape(name))?;
+            writeln!(out, "{} {}: {what}", paint.styled(mark, style), escape(name))?;
         }
     }
     for key in &diff.attributes {
-        let mark = paint.on("~", Style::Bad);
+        let mark = paint.styled("~", Style::Bad);
         writeln!(out, "{mark} metadata {}: {}", escape(&key.key), attribute(key))?;
     }
     if !rows.is_empty() {
@@ -114,8 +114,8 @@ fn text(session: &Session, a: &File, b: &File, diff: &ModelDiff) -> Result<(), F
     .map(|(n, what)| format!("{} {what}", Grouped(n)))
     .collect();
     let verdict = match diff.is_faithful() {
-        true => paint.on("same model:", Style::Good),
-        false => paint.on("differ:", Style::Bad),
+        true => paint.styled("same model:", Style::Good),
+        false => paint.styled("differ:", Style::Bad),
     };
     let mut parts = parts.join(", ");
     if !diff.attributes.is_empty() {

@@ -24,11 +24,11 @@ pub(super) struct From {
     shape: Option<Shape>,
 }
 
-/// `--dtype`.
+/// The value of the `--dtype` option.
 #[derive(Debug, Clone, PartialEq)]
 struct ElementType(DType, Option<LogicalType>);
 
-/// `--shape`.
+/// The value of the `--shape` option.
 #[derive(Debug, Clone, PartialEq)]
 struct Shape(Vec<u64>);
 

@@ -7,7 +7,7 @@ use holdall::error::Escape as _;
 use holdall::{Attributes, Error, Limits, Result, Value};
 use std::path::Path;
 
-/// `--type`.
+/// The value of the `--type` option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum ValueType {
     Text,

@@ -62,7 +62,7 @@ pub(super) fn show(session: &Session, archive: &ArchiveContents) -> Result<(), F
     }
     let paint = session.paint();
     let kind = if archive.kind == "tar" { "tar archive" } else { "zip" };
-    writeln!(out, "{}", paint.on(escape_path(&archive.source), Style::Title))?;
+    writeln!(out, "{}", paint.styled(escape_path(&archive.source), Style::Title))?;
     writeln!(out, "  format      {kind}")?;
     writeln!(out, "  size        {}", exact_size(archive.len))?;
     let opens = archive.files.iter().filter(|file| file.format.is_some()).count();

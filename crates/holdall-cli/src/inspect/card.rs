@@ -27,7 +27,7 @@ const KEY: usize = 12;
 
 /// Totals over the tensors of a file.
 #[derive(Default)]
-struct Sums {
+struct Totals {
     parameters: u64,
     /// Number of elements of datasets of records; below, of blobs.
     records: u64,
@@ -47,16 +47,16 @@ struct Sums {
     components: u64,
 }
 
-impl Sums {
-    fn from_tensors(tensors: impl Iterator<Item = Tensor>) -> Sums {
-        let mut sums = Sums::default();
+impl Totals {
+    fn from_tensors(tensors: impl Iterator<Item = Tensor>) -> Totals {
+        let mut totals = Totals::default();
         let mut seen = HashSet::new();
         for tensor in tensors {
             let mut first = true;
             for c in tensor.components() {
                 let decoded = c.decoded_len.unwrap_or(0);
-                sums.components += 1;
-                sums.add_type(
+                totals.components += 1;
+                totals.add_type(
                     match tensor.layout() {
                         Layout::Blocks(block_type) => block_type.as_str().into(),
                         _ => component_type(&c),
@@ -64,36 +64,36 @@ impl Sums {
                     decoded,
                 );
                 if let Some(digest) = &c.digest {
-                    sums.add_digest(digest);
+                    totals.add_digest(digest);
                 }
                 let is_new = c.stored_len() == 0 || seen.insert(c.stored);
                 if is_new {
-                    sums.stored += c.stored_len();
-                    sums.decoded += decoded;
+                    totals.stored += c.stored_len();
+                    totals.decoded += decoded;
                     if c.encoding != Encoding::Raw {
-                        sums.encoding = c.encoding;
-                        sums.packed_stored += c.stored_len();
-                        sums.packed_decoded += decoded;
+                        totals.encoding = c.encoding;
+                        totals.packed_stored += c.stored_len();
+                        totals.packed_decoded += decoded;
                     }
                 }
                 if std::mem::take(&mut first) {
-                    sums.shared += u64::from(!is_new);
+                    totals.shared += u64::from(!is_new);
                     if is_new {
                         let sum = match tensor.layout() {
-                            Layout::Records => &mut sums.records,
-                            Layout::Blob => &mut sums.entries,
-                            _ => &mut sums.parameters,
+                            Layout::Records => &mut totals.records,
+                            Layout::Blob => &mut totals.entries,
+                            _ => &mut totals.parameters,
                         };
                         *sum = sum.saturating_add(tensor.count());
                     }
                 }
                 if c.stored_len() > 0 && !c.stored.is_stated() {
                     let own = alignment(c.stored.start);
-                    sums.alignment = Some(sums.alignment.map_or(own, |a| a.min(own)));
+                    totals.alignment = Some(totals.alignment.map_or(own, |a| a.min(own)));
                 }
             }
         }
-        sums
+        totals
     }
 
     fn add_type(&mut self, name: Cow<'static, str>, decoded: u64) {
@@ -118,26 +118,26 @@ pub(super) fn head(
     file: &File,
     folder: Option<&ModelFolder>,
 ) -> Result<(), Failure> {
-    let sums = Sums::from_tensors(file.tensors());
+    let totals = Totals::from_tensors(file.tensors());
     let mut lines = vec![("format", format_line(file))];
     lines.push(("size", exact_size(file.index().source_len())));
     let files = file.index().source_lens().len();
     if files > 1 {
         lines.push(("files", Grouped(files as u64).to_string()));
     }
-    lines.push(("tensors", tensors_line(file, &sums)));
+    lines.push(("tensors", tensors_line(file, &totals)));
     let datasets = file.tensors().filter(|t| *t.layout() == Layout::Records && t.fault().is_none());
     for (at, tensor) in datasets.take(DATASETS_SHOWN).enumerate() {
         if let Some(line) = members_line(&tensor) {
             lines.push((if at == 0 { "members" } else { "" }, line));
         }
     }
-    if sums.components > 0 {
-        lines.push(("dtypes", dtypes_line(&sums)));
-        lines.push(("encoding", encoding_line(&sums)));
-        lines.push(("digests", digests_line(&sums)));
+    if totals.components > 0 {
+        lines.push(("dtypes", dtypes_line(&totals)));
+        lines.push(("encoding", encoding_line(&totals)));
+        lines.push(("digests", digests_line(&totals)));
     }
-    if let Some(alignment) = sums.alignment {
+    if let Some(alignment) = totals.alignment {
         lines.push(("alignment", count(alignment, "byte")));
     }
     let all = file.attributes();
@@ -159,11 +159,11 @@ pub(super) fn head(
     let out = &mut *session.out();
     let paint = session.paint();
     let room = session.width().unwrap_or(usize::MAX).saturating_sub(KEY + 2).max(20);
-    writeln!(out, "{}", paint.on(escape_path(file.name()), Style::Title))?;
+    writeln!(out, "{}", paint.styled(escape_path(file.name()), Style::Title))?;
     for (key, value) in lines {
         for (at, line) in lines_of(&value, room).into_iter().enumerate() {
             let key = if at == 0 { key } else { "" };
-            let key = paint.on(format!("{key:KEY$}"), Style::Dim);
+            let key = paint.styled(format!("{key:KEY$}"), Style::Dim);
             writeln!(out, "  {key}{line}")?;
         }
     }
@@ -187,19 +187,19 @@ fn format_line(file: &File) -> String {
     versioned(name, &escape(file.version()))
 }
 
-fn tensors_line(file: &File, sums: &Sums) -> String {
+fn tensors_line(file: &File, totals: &Totals) -> String {
     let mut text = Grouped(file.len() as u64).to_string();
-    let no_other = sums.records == 0 && sums.entries == 0;
+    let no_other = totals.records == 0 && totals.entries == 0;
     for (sum, noun, shown) in [
-        (sums.parameters, "parameter", sums.parameters > 0 || no_other),
-        (sums.records, "record", sums.records > 0),
-        (sums.entries, "entry", sums.entries > 0),
+        (totals.parameters, "parameter", totals.parameters > 0 || no_other),
+        (totals.records, "record", totals.records > 0),
+        (totals.entries, "entry", totals.entries > 0),
     ] {
         if shown {
             text.push_str(&format!(", {}", count(sum, noun)));
         }
     }
-    match sums.shared {
+    match totals.shared {
         0 => {}
         1 => text.push_str(", 1 tensor shares the bytes of another"),
         n => text.push_str(&format!(", {} tensors share the bytes of others", Grouped(n))),
@@ -217,23 +217,23 @@ fn members_line(tensor: &Tensor) -> Option<String> {
 }
 
 /// Largest first.
-fn dtypes_line(sums: &Sums) -> String {
-    let mut all: Vec<_> = sums.types.iter().collect();
+fn dtypes_line(totals: &Totals) -> String {
+    let mut all: Vec<_> = totals.types.iter().collect();
     all.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     let one = |(name, bytes): &(Cow<'static, str>, u64)| format!("{name} {}", Size(*bytes));
     all.into_iter().map(one).collect::<Vec<_>>().join(" · ")
 }
 
-fn encoding_line(sums: &Sums) -> String {
-    let raw = sums.stored - sums.packed_stored;
-    if sums.packed_stored == 0 {
+fn encoding_line(totals: &Totals) -> String {
+    let raw = totals.stored - totals.packed_stored;
+    if totals.packed_stored == 0 {
         return "raw".to_owned();
     }
-    let mut text = format!("{} {}", sums.encoding, Size(sums.packed_stored));
+    let mut text = format!("{} {}", totals.encoding, Size(totals.packed_stored));
     // Old versions do not store the decoded length of compressed sparse components.
-    if sums.packed_decoded > 0 {
-        let ratio = sums.packed_decoded as f64 / sums.packed_stored as f64;
-        text.push_str(&format!(" of {} decoded ({ratio:.2}×)", Size(sums.packed_decoded)));
+    if totals.packed_decoded > 0 {
+        let ratio = totals.packed_decoded as f64 / totals.packed_stored as f64;
+        text.push_str(&format!(" of {} decoded ({ratio:.2}×)", Size(totals.packed_decoded)));
     }
     if raw > 0 {
         text.push_str(&format!(" · raw {}", Size(raw)));
@@ -241,8 +241,8 @@ fn encoding_line(sums: &Sums) -> String {
     text
 }
 
-fn digests_line(sums: &Sums) -> String {
-    match (&sums.digests[..], sums.components) {
+fn digests_line(totals: &Totals) -> String {
+    match (&totals.digests[..], totals.components) {
         ([], _) => "none".to_owned(),
         ([(name, n)], all) if *n == all => format!("{name} on every component"),
         (some, all) => {
@@ -264,43 +264,48 @@ pub(super) fn foot(
 ) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
-    let sums = Sums::from_tensors(shown.iter().cloned());
+    let totals = Totals::from_tensors(shown.iter().cloned());
     let mut text = String::new();
     if shown.len() < file.len() {
         text.push_str(&format!("{} of ", Grouped(shown.len() as u64)));
     }
     text.push_str(&count(file.len() as u64, "tensor"));
-    text.push_str(&format!(", {}", Size(sums.stored)));
-    if sums.decoded > sums.stored {
-        text.push_str(&format!(" stored, {} decoded", Size(sums.decoded)));
+    text.push_str(&format!(", {}", Size(totals.stored)));
+    if totals.decoded > totals.stored {
+        text.push_str(&format!(" stored, {} decoded", Size(totals.decoded)));
     }
-    let io = paint.on(format!("  ({})", io_line(file)), Style::Dim);
+    let io = paint.styled(format!("  ({})", io_line(file)), Style::Dim);
     if !shown.is_empty() {
         writeln!(out)?;
     }
     writeln!(out, "{text}{io}")?;
     if let Some(line) = left_out_line(left_out) {
-        writeln!(out, "{}", paint.on(line, Style::Dim))?;
+        writeln!(out, "{}", paint.styled(line, Style::Dim))?;
     }
     for fault in file.faults().take(FAULTS_SHOWN) {
         let fault = printable(&fault.to_string());
-        writeln!(out, "{} {fault}", paint.on("unreadable:", Style::Bad))?;
+        writeln!(out, "{} {fault}", paint.styled("unreadable:", Style::Bad))?;
     }
     let more = file.index().faults().len().saturating_sub(FAULTS_SHOWN);
     if more > 0 {
         writeln!(
             out,
             "{} {} more tensors",
-            paint.on("unreadable:", Style::Bad),
+            paint.styled("unreadable:", Style::Bad),
             Grouped(more as u64)
         )?;
     }
     for words in file.index().unrepresented() {
-        writeln!(out, "{} {}", paint.on("ignored:", Style::Dim), printable(words))?;
+        writeln!(out, "{} {}", paint.styled("ignored:", Style::Dim), printable(words))?;
     }
     let of_folder = folder.iter().flat_map(|folder| &folder.warnings);
     for warning in file.warnings().iter().chain(of_folder) {
-        writeln!(out, "{} {}", paint.on("warning:", Style::Warn), printable(&warning.to_string()))?;
+        writeln!(
+            out,
+            "{} {}",
+            paint.styled("warning:", Style::Warn),
+            printable(&warning.to_string())
+        )?;
     }
     Ok(())
 }

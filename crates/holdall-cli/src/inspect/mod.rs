@@ -94,7 +94,7 @@ pub(crate) struct InspectArgs {
     digests: bool,
 }
 
-/// `--sort`.
+/// The value of the `--sort` option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Sort {
     // Numbers in names are compared by value.
@@ -105,7 +105,7 @@ enum Sort {
     Offset,
 }
 
-/// `--as`.
+/// The value of the `--as` option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Names {
     // Those of the Hugging Face hub.

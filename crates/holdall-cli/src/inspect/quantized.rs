@@ -38,16 +38,16 @@ pub(super) fn table(
     let paint = session.paint();
     let (sound, faulty): (Vec<Tensor>, Vec<Tensor>) =
         all.into_iter().partition(|t| t.fault().is_none());
-    writeln!(session.out(), "\n{}", paint.on("quantized weights", Style::Title))?;
+    writeln!(session.out(), "\n{}", paint.styled("quantized weights", Style::Title))?;
     list::table(session, &sound, group)?;
     let out = &mut *session.out();
     for tensor in faulty.iter().take(FAULTS_SHOWN) {
         let fault = tensor.fault().map(|e| e.to_string()).unwrap_or_default();
-        writeln!(out, "{} {}", paint.on("unreadable:", Style::Bad), printable(&fault))?;
+        writeln!(out, "{} {}", paint.styled("unreadable:", Style::Bad), printable(&fault))?;
     }
     if let Some(more) = faulty.len().checked_sub(FAULTS_SHOWN).filter(|more| *more > 0) {
         let more = count(more as u64, "more weight");
-        writeln!(out, "{} {more}", paint.on("unreadable:", Style::Bad))?;
+        writeln!(out, "{} {more}", paint.styled("unreadable:", Style::Bad))?;
     }
     Ok(())
 }

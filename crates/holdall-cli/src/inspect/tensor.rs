@@ -37,7 +37,7 @@ pub(super) fn write(session: &Session, tensor: &Tensor, stats: bool) -> Result<(
         None
     };
     let out = &mut *session.out();
-    writeln!(out, "{}", paint.on(escape(tensor.name()), Style::Title))?;
+    writeln!(out, "{}", paint.styled(escape(tensor.name()), Style::Title))?;
     let mut lines = vec![("file", escape_path(tensor.file().name()))];
     lines.push(("dtype", dtype_line(tensor)));
     let elements = count(tensor.count(), element_noun(tensor.layout()));
@@ -51,7 +51,7 @@ pub(super) fn write(session: &Session, tensor: &Tensor, stats: bool) -> Result<(
     for (key, value) in lines {
         for (at, line) in lines_of(&value, room).into_iter().enumerate() {
             let key = if at == 0 { key } else { "" };
-            let key = paint.on(format!("{key:KEY$}"), Style::Dim);
+            let key = paint.styled(format!("{key:KEY$}"), Style::Dim);
             writeln!(out, "  {key}{line}")?;
         }
     }
@@ -75,7 +75,7 @@ pub(super) fn write(session: &Session, tensor: &Tensor, stats: bool) -> Result<(
     }
     if let Some(stats) = &stats {
         for (key, value) in stats::lines(stats) {
-            writeln!(out, "  {}{value}", paint.on(format!("{key:KEY$}"), Style::Dim))?;
+            writeln!(out, "  {}{value}", paint.styled(format!("{key:KEY$}"), Style::Dim))?;
         }
         writeln!(out)?;
     }

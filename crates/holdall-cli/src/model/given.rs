@@ -108,7 +108,11 @@ pub(crate) fn read_file(path: &Path, spec: Option<&ValueSpec>) -> Result<TensorV
             Some(ValueFileKind::Npy) => read_npy(&bytes),
             Some(ValueFileKind::Json) => {
                 let json = serde_json::from_slice(&bytes);
-                let json = json.map_err(|e| LENGTH.broken("not valid JSON").because(e))?;
+                let json = json.map_err(|e| {
+                    LENGTH
+                        .broken("the file's extension is `.json`, but it is not valid JSON")
+                        .because(e)
+                })?;
                 read_json(&json, spec.map(|s| s.ty))
             }
             None => read_raw(bytes, spec),

@@ -169,7 +169,7 @@ impl Running {
         let mut runners = settings.runners.clone();
         // An engine in this process could not be killed at a timeout.
         if self.timeout.is_some() {
-            runners = runner::apart(runners, self.engine());
+            runners = runner::with_separate_onnx(runners, self.engine());
         }
         runners = runners.with_config(&config);
         if let Some(words) = &self.runner_command {
@@ -213,7 +213,7 @@ impl Running {
                 false => settings.with_inherited_variable(variable),
             };
         }
-        let prefix = session.err_paint().on("model:", Style::Dim).to_string();
+        let prefix = session.err_paint().styled("model:", Style::Dim).to_string();
         settings = settings.with_log(move |line: LogLine| {
             // If standard error cannot be written to, the error cannot be reported.
             let _ = writeln!(std::io::stderr(), "{prefix} {}", printable(&line.text));

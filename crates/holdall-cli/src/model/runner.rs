@@ -83,7 +83,7 @@ fn tried(session: &Session, args: &CheckArgs) -> Result<Status, Failure> {
     let package = args.package.as_ref().map(open).transpose()?;
     let name = package.as_ref().map_or("", |package| package.description().runner.name.as_str());
     crate::signals::leave_nothing_behind();
-    let prefix = session.err_paint().on("runner:", Style::Dim).to_string();
+    let prefix = session.err_paint().styled("runner:", Style::Dim).to_string();
     let is_quiet = session.global.quiet;
     let settings = Settings::default().with_timeout(args.timeout).with_log(move |line: LogLine| {
         if !is_quiet {
@@ -117,12 +117,12 @@ fn report_trial(session: &Session, trial: &check::CheckResult) -> Result<(), Fai
     let paint = session.paint();
     match &trial.error {
         None if session.global.quiet => {}
-        None => writeln!(out, "{}  {}", paint.on("ok", Style::Good), trial.requirement)?,
+        None => writeln!(out, "{}  {}", paint.styled("ok", Style::Good), trial.requirement)?,
         Some(e) => {
-            writeln!(out, "{}  {}", paint.on("failed", Style::Bad), trial.requirement)?;
+            writeln!(out, "{}  {}", paint.styled("failed", Style::Bad), trial.requirement)?;
             writeln!(out, "  {}", printable(&e.to_string()))?;
             if let Some(hint) = advice(e) {
-                writeln!(out, "  {} {}", paint.on("hint:", Style::Note), printable(&hint))?;
+                writeln!(out, "  {} {}", paint.styled("hint:", Style::Note), printable(&hint))?;
             }
         }
     }
@@ -143,7 +143,7 @@ fn served(args: &ServeArgs) -> Result<Status, Failure> {
 
 /// Returns the runners with the ONNX engine in a separate process, which is this program. Returns them unchanged if the
 /// path of this program is unknown.
-pub(super) fn apart(runners: Runners, engine: Option<&Path>) -> Runners {
+pub(super) fn with_separate_onnx(runners: Runners, engine: Option<&Path>) -> Runners {
     if !runners.names().contains(&"onnx") {
         return runners;
     }

@@ -97,14 +97,14 @@ fn text(session: &Session, report: &TestReport) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
     let word = match passed {
-        true => paint.on("ok", Style::Good),
-        false => paint.on("failed", Style::Bad),
+        true => paint.styled("ok", Style::Good),
+        false => paint.styled("failed", Style::Bad),
     };
     writeln!(out, "{word}  {}", escape(&report.name))?;
     if let Some(e) = &report.error {
         writeln!(out, "  {}", printable(&e.to_string()))?;
         if let Some(hint) = advice(e) {
-            writeln!(out, "  {} {}", paint.on("hint:", Style::Note), printable(&hint))?;
+            writeln!(out, "  {} {}", paint.styled("hint:", Style::Note), printable(&hint))?;
         }
     }
     for output in &report.outputs {

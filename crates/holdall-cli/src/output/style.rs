@@ -4,26 +4,26 @@ use anstyle::{AnsiColor, Effects};
 use clap::ValueEnum;
 use std::fmt::{self, Display};
 
-/// `--color`.
+/// The value of the `--color` option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum When {
+pub(crate) enum ColorChoice {
     Auto,
     Always,
     Never,
 }
 
-impl When {
+impl ColorChoice {
     /// Returns the choice with this name.
-    pub(crate) fn from_name(name: &str) -> Option<When> {
-        When::from_str(name, false).ok()
+    pub(crate) fn from_name(name: &str) -> Option<ColorChoice> {
+        ColorChoice::from_str(name, false).ok()
     }
 
     /// Returns the same choice for `clap`'s own output.
     pub(crate) fn clap(self) -> clap::ColorChoice {
         match self {
-            When::Auto => clap::ColorChoice::Auto,
-            When::Always => clap::ColorChoice::Always,
-            When::Never => clap::ColorChoice::Never,
+            ColorChoice::Auto => clap::ColorChoice::Auto,
+            ColorChoice::Always => clap::ColorChoice::Always,
+            ColorChoice::Never => clap::ColorChoice::Never,
         }
     }
 }
@@ -64,23 +64,23 @@ impl Style {
     }
 }
 
-/// Whether colours are used.
+/// Adds colours to text, or leaves text plain.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Paint(bool);
+pub(crate) struct Painter(bool);
 
-impl Paint {
+impl Painter {
     /// Returns a painter without colours.
-    pub(crate) fn off() -> Paint {
-        Paint(false)
+    pub(crate) fn plain() -> Painter {
+        Painter(false)
     }
 
     /// Returns a painter that uses colours on a terminal, unless the environment or the user decides otherwise.
-    pub(crate) fn when(when: When, is_terminal: bool) -> Paint {
+    pub(crate) fn new(choice: ColorChoice, is_terminal: bool) -> Painter {
         let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
-        Paint(match when {
-            When::Always => true,
-            When::Never => false,
-            When::Auto => {
+        Painter(match choice {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
                 is_terminal
                     && !set("NO_COLOR")
                     && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
@@ -90,7 +90,7 @@ impl Paint {
     }
 
     /// Returns `text` in this style.
-    pub(crate) fn on<T: Display>(self, text: T, style: Style) -> Painted<T> {
+    pub(crate) fn styled<T: Display>(self, text: T, style: Style) -> Painted<T> {
         Painted { text, style: if self.0 { style } else { Style::Plain } }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Rows are generated twice, to measure and to write them, so that even long tables take little memory.
 
-use super::style::{Paint, Style};
+use super::style::{Painter, Style};
 use super::text::{columns, cut_end, cut_middle};
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -107,7 +107,7 @@ pub(crate) fn write(
     row: &dyn Fn(usize) -> Vec<Cell>,
     indent: usize,
     width: Option<usize>,
-    paint: Paint,
+    paint: Painter,
 ) -> io::Result<Vec<Cow<'static, str>>> {
     let mut widths: Vec<usize> = all.iter().map(|c| columns(&c.title)).collect();
     for at in 0..count {
@@ -189,7 +189,7 @@ fn write_row(
     fitted: &Fitted,
     cells: Vec<Cell>,
     indent: usize,
-    paint: Paint,
+    paint: Painter,
 ) -> io::Result<()> {
     // Spaces are written only before the next text, so that lines do not end with spaces.
     let mut pending = indent;
@@ -207,9 +207,9 @@ fn write_row(
             pending += room;
         }
         if used > 0 {
-            write!(out, "{:pending$}{}", "", paint.on(text, cell.style))?;
+            write!(out, "{:pending$}{}", "", paint.styled(text, cell.style))?;
             if !cell.suffix.is_empty() {
-                write!(out, "{}", paint.on(&cell.suffix, Style::Dim))?;
+                write!(out, "{}", paint.styled(&cell.suffix, Style::Dim))?;
             }
             pending = 0;
         }
@@ -235,7 +235,7 @@ mod tests {
             vec![Cell::new(name), Cell::new(size), Cell::new("crc32c:0x00000000")]
         };
         let mut out = Vec::new();
-        let left_out = write(&mut out, &all, 2, &row, 0, width, Paint::off()).unwrap();
+        let left_out = write(&mut out, &all, 2, &row, 0, width, Painter::plain()).unwrap();
         (String::from_utf8(out).unwrap(), left_out)
     }
 
@@ -255,11 +255,11 @@ mod tests {
             vec![Cell::new(long.clone()), Cell::new("dense"), Cell::new("-")]
         };
         let mut out = Vec::new();
-        write(&mut out, &all, 50, &row, 0, None, Paint::off()).unwrap();
+        write(&mut out, &all, 50, &row, 0, None, Painter::plain()).unwrap();
         // Complete in a pipe.
         assert!(out.len() > 1 << 20 && out.len() < (1 << 20) + 51 * 100, "{}", out.len());
         out.clear();
-        write(&mut out, &all, 50, &row, 0, Some(120), Paint::off()).unwrap();
+        write(&mut out, &all, 50, &row, 0, Some(120), Painter::plain()).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.lines().all(|l| columns(l) <= 120) && text.contains('…'));
     }

@@ -1,7 +1,7 @@
 //! Formatting of names, numbers and sizes.
 
 use holdall::{Attributes, Component, DType, Layout, LogicalType, TensorInfo, Value};
-use holdall_schema::KIND_ATTRIBUTE;
+use holdall_schema::TENSOR_SCHEMA_ATTRIBUTE;
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write as _};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -208,7 +208,7 @@ pub(crate) fn tensor_type(t: &TensorInfo) -> Cow<'static, str> {
 
 /// Returns the name of a tensor's kind, or of its content, from the attribute with its schema.
 fn kind_name(t: &TensorInfo) -> Option<String> {
-    let kind = t.attributes().get(KIND_ATTRIBUTE)?.as_text()?;
+    let kind = t.attributes().get(TENSOR_SCHEMA_ATTRIBUTE)?.as_text()?;
     let kind: serde_json::Value = serde_json::from_str(kind).ok()?;
     let (name, value) = kind.as_object()?.iter().find_map(|(keyword, value)| {
         keyword.strip_prefix("TypeDef:").map(|name| (name.to_owned(), value))

@@ -38,18 +38,27 @@ pub(crate) fn show(session: &Session, package: &Package) -> Result<(), Failure> 
     let out = &mut *session.out();
     let paint = session.paint();
     if let Some(text) = &d.model_description {
-        writeln!(out, "\n{}", paint.on("description", Style::Dim))?;
+        writeln!(out, "\n{}", paint.styled("description", Style::Dim))?;
         let lines: Vec<&str> = text.trim().lines().collect();
         for line in lines.iter().take(DESCRIPTION_LINES) {
             writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
         }
         if let Some(more) = lines.len().checked_sub(DESCRIPTION_LINES).filter(|n| *n > 0) {
             let more = count(more as u64, "more line");
-            writeln!(out, "  {}", paint.on(format!("and {more}, which --json shows"), Style::Dim))?;
+            writeln!(
+                out,
+                "  {}",
+                paint.styled(format!("and {more}, which --json shows"), Style::Dim)
+            )?;
         }
     }
     for warning in package.warnings() {
-        writeln!(out, "{} {}", paint.on("warning:", Style::Warn), printable(&warning.to_string()))?;
+        writeln!(
+            out,
+            "{} {}",
+            paint.styled("warning:", Style::Warn),
+            printable(&warning.to_string())
+        )?;
     }
     Ok(())
 }
@@ -91,12 +100,12 @@ fn head(session: &Session, package: &Package) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
     let room = session.width().unwrap_or(usize::MAX).saturating_sub(KEY + 2).max(20);
-    writeln!(out, "{}", paint.on(escape_path(package.name()), Style::Title))?;
+    writeln!(out, "{}", paint.styled(escape_path(package.name()), Style::Title))?;
     for (key, value) in lines {
         for (at, line) in lines_of(&value, room).into_iter().enumerate() {
             let key = if at == 0 { key.as_str() } else { "" };
             // A long key of the author is followed by at least one space.
-            let key = paint.on(format!("{key:<width$} ", width = KEY - 1), Style::Dim);
+            let key = paint.styled(format!("{key:<width$} ", width = KEY - 1), Style::Dim);
             writeln!(out, "  {key}{line}")?;
         }
     }
@@ -157,13 +166,13 @@ fn runs(session: &Session, d: &Description) -> Result<(), Failure> {
     let paint = session.paint();
     let width = session.width().unwrap_or(usize::MAX);
     if !d.self_tests.is_empty() {
-        writeln!(out, "\n{}", paint.on("self-tests", Style::Dim))?;
+        writeln!(out, "\n{}", paint.styled("self-tests", Style::Dim))?;
         for (at, test) in d.self_tests.iter().enumerate() {
             writeln!(out, "{}", cut_end(&self_test(at, test), width))?;
         }
     }
     if !d.examples.is_empty() {
-        writeln!(out, "\n{}", paint.on("examples", Style::Dim))?;
+        writeln!(out, "\n{}", paint.styled("examples", Style::Dim))?;
         for (at, one) in d.examples.iter().enumerate() {
             writeln!(out, "{}", cut_end(&example(at, one), width))?;
         }

@@ -35,21 +35,21 @@ fn section(session: &Session, title: &str, all: &[Difference]) -> Result<(), Fai
     if all.is_empty() {
         return Ok(());
     }
-    writeln!(out, "{}", paint.on(title, Style::Dim))?;
+    writeln!(out, "{}", paint.styled(title, Style::Dim))?;
     for one in all {
         let side = |text: &str| cut_end(&escape(text), SIDE);
         let name = escape(&one.name);
         match (&one.a, &one.b) {
             (Some(a), Some(b)) => {
-                let mark = paint.on("~", Style::Warn);
+                let mark = paint.styled("~", Style::Warn);
                 writeln!(out, "  {mark} {name}: {} → {}", side(a), side(b))?;
             }
             (Some(a), None) => {
-                writeln!(out, "  {} {name}: {}", paint.on("-", Style::Bad), side(a))?;
+                writeln!(out, "  {} {name}: {}", paint.styled("-", Style::Bad), side(a))?;
             }
             (None, b) => {
                 let b = b.as_deref().unwrap_or_default();
-                writeln!(out, "  {} {name}: {}", paint.on("+", Style::Good), side(b))?;
+                writeln!(out, "  {} {name}: {}", paint.styled("+", Style::Good), side(b))?;
             }
         }
     }

@@ -123,7 +123,7 @@ pub(crate) struct PackArgs {
     force: bool,
 }
 
-/// `--compress`.
+/// The value of the `--compress` option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Compress {
     Zstd,

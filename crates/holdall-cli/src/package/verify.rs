@@ -40,11 +40,11 @@ fn text(
     let out = &mut *session.out();
     let paint = session.paint();
     for finding in &report.findings {
-        writeln!(out, "{} {}", paint.on("bad:", Style::Bad), printable(&finding.to_string()))?;
+        writeln!(out, "{} {}", paint.styled("bad:", Style::Bad), printable(&finding.to_string()))?;
     }
     let more = report.finding_count - report.findings.len() as u64;
     if more > 0 {
-        writeln!(out, "{} and {} more", paint.on("bad:", Style::Bad), Grouped(more))?;
+        writeln!(out, "{} and {} more", paint.styled("bad:", Style::Bad), Grouped(more))?;
     }
     let away = report.first_linked.as_ref().map(|first| {
         let files = count(report.linked, "file");
@@ -52,7 +52,7 @@ fn text(
     });
     if session.global.quiet {
         if report.verdict() == Verdict::Incomplete {
-            let what = paint.on("not fully verified:", Style::Warn);
+            let what = paint.styled("not fully verified:", Style::Warn);
             if let Some(away) = away {
                 writeln!(out, "{what} {}: {away}", escape_path(package.name()))?;
             }
@@ -63,11 +63,11 @@ fn text(
         return Ok(());
     }
     let verdict = match report.verdict() {
-        Verdict::Sound => paint.on("sound:", Style::Good),
-        Verdict::Bad => paint.on("bad:", Style::Bad),
-        _ => paint.on("not fully verified:", Style::Warn),
+        Verdict::Sound => paint.styled("sound:", Style::Good),
+        Verdict::Bad => paint.styled("bad:", Style::Bad),
+        _ => paint.styled("not fully verified:", Style::Warn),
     };
-    writeln!(out, "{verdict} {}", paint.on(escape_path(package.name()), Style::Title))?;
+    writeln!(out, "{verdict} {}", paint.styled(escape_path(package.name()), Style::Title))?;
     let mut lines = vec![(
         "checked",
         format!("{}, {} read", count(report.files, "file"), Size(report.read_len)),
@@ -83,19 +83,19 @@ fn text(
         lines.push(("model hash", hex(&hash)));
     }
     for (key, value) in lines {
-        writeln!(out, "  {}{value}", paint.on(format!("{key:<14}"), Style::Dim))?;
+        writeln!(out, "  {}{value}", paint.styled(format!("{key:<14}"), Style::Dim))?;
     }
     let not = "not verified";
     if report.unhashed > 0 {
         let files = count(report.unhashed, "file");
-        let key = paint.on(format!("{not:<14}"), Style::Warn);
+        let key = paint.styled(format!("{not:<14}"), Style::Warn);
         writeln!(out, "  {key}{files} without a hash: changes cannot be detected")?;
     }
     if let Some(away) = away {
-        writeln!(out, "  {}{away}", paint.on(format!("{not:<14}"), Style::Warn))?;
+        writeln!(out, "  {}{away}", paint.styled(format!("{not:<14}"), Style::Warn))?;
     }
     for e in &report.over_limit {
-        let key = paint.on(format!("{not:<14}"), Style::Warn);
+        let key = paint.styled(format!("{not:<14}"), Style::Warn);
         writeln!(out, "  {key}{}", printable(&e.to_string()))?;
     }
     let more = report.over_limit_count - report.over_limit.len() as u64;
@@ -103,13 +103,13 @@ fn text(
         writeln!(
             out,
             "  {}and {} more",
-            paint.on(format!("{not:<14}"), Style::Warn),
+            paint.styled(format!("{not:<14}"), Style::Warn),
             Grouped(more)
         )?;
     }
     if strictness == Strictness::Usual {
         for warning in report.warnings.iter().map(|w| printable(&w.to_string())) {
-            writeln!(out, "  {} {warning}", paint.on("warning:", Style::Warn))?;
+            writeln!(out, "  {} {warning}", paint.styled("warning:", Style::Warn))?;
         }
     }
     Ok(())

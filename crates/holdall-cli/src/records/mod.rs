@@ -143,7 +143,7 @@ pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failu
     input::check_once([&args.file].into_iter().chain(&args.schema))?;
     let file = input::open(session, &args.file)?;
     let file = match &args.schema {
-        Some(schema) => under(session, args, &file, schema)?,
+        Some(schema) => viewed_with(session, args, &file, schema)?,
         None => file,
     };
     let tensor = records::dataset_or_blob(&file, args.path.as_deref())?;
@@ -225,7 +225,7 @@ fn groups(session: &Session, args: &RecordsArgs, groups: &[Group]) -> Result<Sta
 }
 
 /// Returns the file viewed with another schema.
-fn under(
+fn viewed_with(
     session: &Session,
     args: &RecordsArgs,
     file: &File,

@@ -119,11 +119,11 @@ fn text(
 ) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
-    let bad = || paint.on("bad:", Style::Bad);
+    let bad = || paint.styled("bad:", Style::Bad);
     for e in report.findings.iter().map(|f| &f.error) {
         writeln!(out, "{} {}", bad(), printable(&e.to_string()))?;
         if let Some(hint) = advice(e) {
-            writeln!(out, "{} {}", paint.on("hint:", Style::Note), printable(&hint))?;
+            writeln!(out, "{} {}", paint.styled("hint:", Style::Note), printable(&hint))?;
         }
     }
     let more = report.found - report.findings.len() as u64;
@@ -150,12 +150,12 @@ fn text(
         writeln!(
             out,
             "{} {}{looked}",
-            paint.on("sound:", Style::Good),
-            paint.on(name, Style::Title)
+            paint.styled("sound:", Style::Good),
+            paint.styled(name, Style::Title)
         )?;
     } else {
         let found = count(report.found, "finding");
-        writeln!(out, "{} {}{looked}: {found}", bad(), paint.on(name, Style::Title))?;
+        writeln!(out, "{} {}{looked}: {found}", bad(), paint.styled(name, Style::Title))?;
     }
     Ok(())
 }

@@ -70,7 +70,7 @@ fn text(
     let paint = session.paint();
     let names = format!("{} and {}", escape_path(&old.name), escape_path(&new.name));
     if changes.is_empty() {
-        writeln!(out, "{} {names}", paint.on("same:", Style::Good))?;
+        writeln!(out, "{} {names}", paint.styled("same:", Style::Good))?;
         return Ok(());
     }
     let columns = [
@@ -113,7 +113,7 @@ fn text(
     writeln!(
         out,
         "\n{} {names}: {}; version step: {}",
-        paint.on("differ:", Style::Bad),
+        paint.styled("differ:", Style::Bad),
         parts.join(", "),
         Bump::for_changes(changes).as_str()
     )?;

@@ -44,7 +44,7 @@ pub(crate) struct LayoutArgs {
     reading: Option<As>,
 }
 
-/// `--as`.
+/// The value of the `--as` option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum As {
     /// The schema of one record.
@@ -86,7 +86,7 @@ pub(crate) fn run(session: &Session, args: &LayoutArgs) -> Result<Status, Failur
 fn text(session: &Session, what: &SchemaOrFile, layout: &SchemaLayout) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
-    writeln!(out, "{}", paint.on(escape(what.name()), Style::Title))?;
+    writeln!(out, "{}", paint.styled(escape(what.name()), Style::Title))?;
     let mut lines = Vec::new();
     if let Some(RecordLayout { kind, extent, heap_align, .. }) = &layout.record {
         let size = exact_size(extent.size);
@@ -111,7 +111,7 @@ fn text(session: &Session, what: &SchemaOrFile, layout: &SchemaLayout) -> Result
         layout.rows.iter().filter(|r| layout.record.is_none() || !r.path.is_root()).collect();
     lines.push(("paths", Grouped(rows.len() as u64).to_string()));
     for (key, value) in lines {
-        writeln!(out, "  {}{value}", paint.on(format!("{key:<9}"), Style::Dim))?;
+        writeln!(out, "  {}{value}", paint.styled(format!("{key:<9}"), Style::Dim))?;
     }
     if rows.is_empty() {
         return Ok(());

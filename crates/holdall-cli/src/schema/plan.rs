@@ -62,7 +62,7 @@ pub(super) fn show(
     if plan.records > 0 {
         parts.push(count(plan.records, "record"));
     }
-    let plan = paint.on("plan:", Style::Good);
+    let plan = paint.styled("plan:", Style::Good);
     writeln!(
         out,
         "{plan} {}: {}; nothing was written",

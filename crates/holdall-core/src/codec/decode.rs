@@ -47,7 +47,7 @@ pub trait BlockDecoder: Send {
     fn set_checksums(&mut self, _checksums: Checksums) {}
 }
 
-/// Whether checksums that a codec stores with the data are compared.
+/// The treatment of checksums that a codec stores with the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksums {
     /// Compares the checksums.

@@ -17,6 +17,7 @@
 //! the rest      a codec each
 //! ```
 
+pub mod checksums;
 pub mod columns;
 pub mod crc;
 mod decode;
@@ -34,7 +35,6 @@ pub mod pipeline;
 pub mod scale_offset;
 mod seek;
 pub mod shuffle;
-pub mod summed;
 pub mod zlib;
 pub mod zstd;
 

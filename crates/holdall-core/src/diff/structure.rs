@@ -4,7 +4,7 @@ use super::{AttributeDiff, Diff, TensorDiff};
 use crate::layout::number::ElementType;
 use crate::model::{Attributes, Index, Layout, TensorInfo, Value};
 use holdall_collections::HashMap;
-use holdall_schema::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE};
+use holdall_schema::{SCHEMA_ATTRIBUTE, TENSOR_SCHEMA_ATTRIBUTE};
 
 /// Two tensors of the same name, and the differences found so far.
 #[derive(Debug, Clone)]
@@ -103,7 +103,7 @@ pub(crate) fn same_attribute(key: &str, a: &Value, b: &Value) -> bool {
     }
     let (Value::Text(a), Value::Text(b)) = (a, b) else { return false };
     let parsed = |text: &str| holdall_json::parse(text.as_bytes(), MAX_SCHEMA_DEPTH).ok();
-    [KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE].contains(&key)
+    [TENSOR_SCHEMA_ATTRIBUTE, SCHEMA_ATTRIBUTE].contains(&key)
         && parsed(a).is_some_and(|a| Some(a) == parsed(b))
 }
 

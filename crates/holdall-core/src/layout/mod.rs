@@ -26,7 +26,7 @@ use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::{Attributes, DType, Layout, LogicalType};
 use bytes::Bytes;
-use holdall_schema::KIND_ATTRIBUTE;
+use holdall_schema::TENSOR_SCHEMA_ATTRIBUTE;
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ pub fn is_parameter(layout: &Layout, key: &str) -> bool {
         Layout::QuantizedGroup => quantized::PARAMETER_ATTRIBUTES.contains(&key),
         Layout::Strided => key == strided::STRIDES_KEY,
         Layout::SparseBlocks | Layout::SparseHybrid => sparse::tiles::PARAMETERS.contains(&key),
-        Layout::Records | Layout::Blob => key == KIND_ATTRIBUTE,
+        Layout::Records | Layout::Blob => key == TENSOR_SCHEMA_ATTRIBUTE,
         // They describe the quantization.
         Layout::QuantizedWeight => true,
         _ => false,

@@ -8,7 +8,7 @@ use crate::limits::Limits;
 use crate::model::{DType, Role, TensorInfo};
 use holdall_schema::record::rules::{ENTRY_ALIGN, ENTRY_BOUNDS, ENTRY_EMPTY, ENTRY_LENGTH};
 use holdall_schema::{
-    Content, Entry, Extent, KIND_ATTRIBUTE, Node, Root, Schema, SchemaLimits, TypeId,
+    Content, Entry, Extent, Node, Root, Schema, SchemaLimits, TENSOR_SCHEMA_ATTRIBUTE, TypeId,
 };
 use std::ops::Range;
 
@@ -30,16 +30,18 @@ crate::error::rules! {
 /// The bytes that the entries of a record may expand to, however small the file is.
 const SMALL: u64 = 1 << 20;
 
-/// Returns the JSON text of a tensor's kind.
+/// Returns the JSON text of the schema of a dataset's records, or of a blob.
 ///
 /// # Errors
 /// Returns [`KIND`] if the attribute is missing or not text.
-pub fn kind(info: &TensorInfo) -> Result<&str> {
-    let Some(found) = info.attributes().get(KIND_ATTRIBUTE) else {
-        return Err(KIND.broken(format!("missing attribute `{KIND_ATTRIBUTE}`")));
+pub fn schema_text(info: &TensorInfo) -> Result<&str> {
+    let Some(found) = info.attributes().get(TENSOR_SCHEMA_ATTRIBUTE) else {
+        return Err(KIND.broken(format!("missing attribute `{TENSOR_SCHEMA_ATTRIBUTE}`")));
     };
     let text = found.as_text();
-    text.ok_or_else(|| KIND.broken(format!("the attribute `{KIND_ATTRIBUTE}` must be text")))
+    text.ok_or_else(|| {
+        KIND.broken(format!("the attribute `{TENSOR_SCHEMA_ATTRIBUTE}` must be text"))
+    })
 }
 
 /// Returns the only dimension of a dataset or a blob.

@@ -199,7 +199,9 @@ impl IndexBuilder {
         let array = array.into();
         let number = arena_offset(self.inner.chunked.len())?;
         let source = Extent::CHUNKED.checked_add(number).filter(|n| *n < Extent::STATED);
-        let source = source.ok_or_else(|| TOO_MANY_NAMES.broken("too many arrays in chunks"))?;
+        let source = source.ok_or_else(|| {
+            TOO_MANY_NAMES.broken(format!("there are {number} arrays in chunks before this one"))
+        })?;
         let len = array.len();
         self.inner.chunked.push(array);
         Ok(Extent::new(source, 0..len))

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::Encoding;
 use crate::read::{
-    ComponentDecoder, Decoded, Extent, MISSING, PartDecoder, Plan, Purpose, Sums, Want,
+    ComponentDecoder, Decoded, DigestCollector, Extent, MISSING, PartDecoder, Plan, Purpose, Want,
     check_digest,
 };
 use bytes::Bytes;
@@ -38,7 +38,7 @@ pub struct Assembly {
     done: Vec<bool>,
     /// The wants that are decoded in order.
     streams: BTreeMap<u32, Stream>,
-    sums: Sums,
+    sums: DigestCollector,
     checksums: Checksums,
     add_context: Box<AddContext>,
 }
@@ -105,7 +105,7 @@ impl Assembly {
         let done = vec![false; plan.parts().len()];
         let decoder = PartDecoder::new(limits);
         let (sums, checksums, add_context) =
-            (Sums::default(), Checksums::Compare, Box::new(add_context));
+            (DigestCollector::default(), Checksums::Compare, Box::new(add_context));
         Ok(Assembly { plan, decoder, waiting, done, streams, sums, checksums, add_context })
     }
 

@@ -5,7 +5,7 @@ use crate::codec::{Frame, StreamDecoder, check_decoded_len, max_decoded_len};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::{Algorithm, Component, Digest, Hasher};
-use crate::read::sums::check_decoded;
+use crate::read::digests::check_decoded;
 use crate::read::{Digests, MISSING, check_digest};
 use bytes::Bytes;
 

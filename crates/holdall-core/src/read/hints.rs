@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadHints {
-    /// Whether reading copies.
+    /// The way in which a source returns bytes: borrowed or copied.
     pub access: Access,
     /// The preferred length of a read, in bytes: longer runs are split into reads of this length, and neighbours are
     /// merged into reads of up to this length.
@@ -16,7 +16,7 @@ pub struct ReadHints {
     pub at_once: usize,
 }
 
-/// Whether reading copies.
+/// The way in which a source returns bytes: borrowed or copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Access {

@@ -7,37 +7,37 @@
 //!             Part, Part, …                   what each byte of a fetch is for
 //!                          │ PartDecoder: a part alone · ComponentDecoder: a component in order
 //!                          ▼
-//!             decoded bytes, little-endian    Sums: whether the stored ones have their digest
+//!             decoded bytes, little-endian    DigestCollector: whether the stored ones have their digest
 //! ```
 //!
 //! A [`Want`] is a component, or a range of its decoded bytes. A [`Plan`] lists, for any number of wants, what to fetch
 //! ([`Fetch`]) and the purpose of each part of a fetch ([`FetchPart`]). The source determines how large fetches are,
 //! and how far apart parts may be to be fetched together ([`ReadHints`]). The code that carries out a plan is called an
 //! *executor*. An executor with threads and blocking sources runs fetches in any order, decodes their parts with a
-//! [`PartDecoder`] and collects digests in [`Sums`]; components that must be decoded in order go through a
+//! [`PartDecoder`] and collects digests in [`DigestCollector`]; components that must be decoded in order go through a
 //! [`ComponentDecoder`]. An executor that receives bytes in any order, in pieces of any size, passes them to an
 //! [`Assembly`], which does all of this.
 
 mod assembly;
 mod chunked;
 mod decoder;
+mod digests;
 mod extent;
 mod hints;
 mod join;
 mod part;
 mod plan;
-mod sums;
 mod want;
 
 pub use assembly::{Assembly, DecodedPart};
 pub use chunked::{Chunk, Chunked, EdgeChunks, Grid};
 pub use decoder::{ComponentDecoder, Decoded, PIECE_LEN};
+pub use digests::{DigestCollector, Digests, check_digest};
 pub use extent::Extent;
 pub use hints::{Access, ReadHints};
 pub use join::{MergedRead, join};
 pub use part::PartDecoder;
 pub use plan::{Fetch, FetchPart, FetchSizing, Plan, Purpose};
-pub use sums::{Digests, Sums, check_digest};
 pub use want::{Want, distinct};
 
 use crate::model::block::{BLOCK_TYPES, BlockType};

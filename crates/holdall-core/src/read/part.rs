@@ -5,7 +5,7 @@ use crate::codec::{Checksums, Decoder};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::read::Want;
-use crate::read::sums::check_decoded;
+use crate::read::digests::check_decoded;
 
 /// Decodes parts that need only their own bytes. It reuses its tables between parts.
 pub struct PartDecoder {

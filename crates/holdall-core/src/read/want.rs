@@ -85,8 +85,8 @@ impl Want {
     /// compressed frame, and if a digest must be computed from the start.
     pub(super) fn is_divisible(&self) -> bool {
         let raw = self.component.encoding == Encoding::Raw;
-        let is_summed_decoded = self.range.is_none() && self.component.decoded_crc().is_some();
-        (raw || self.table.is_some()) && !self.digests.is_sequential() && !is_summed_decoded
+        let has_decoded_crc = self.range.is_none() && self.component.decoded_crc().is_some();
+        (raw || self.table.is_some()) && !self.digests.is_sequential() && !has_decoded_crc
     }
 
     /// Returns `true` if a digest covers the stored bytes, so that the codec's own checksums need not be compared.

@@ -98,7 +98,9 @@ impl<'a> Fields<'a> {
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = self.take(N as u64)?;
-        bytes.try_into().map_err(|_| self.broken("not enough bytes".into()))
+        bytes
+            .try_into()
+            .map_err(|_| self.broken(format!("expected a value of {N} bytes, found fewer")))
     }
 
     fn take(&mut self, len: u64) -> Result<&'a [u8]> {

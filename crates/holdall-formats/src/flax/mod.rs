@@ -16,7 +16,8 @@
 //! "chunks": {"0": extension 1, …}}`, whose chunks are the elements one after the other.
 //!
 //! # Specification
-//! MessagePack, and `flax.serialization` of Flax 0.12: `docs/spec/flax.md`. By [`RULES`].
+//! MessagePack, and `flax.serialization` of Flax 0.12: `docs/spec/flax.md`.
+//! [`RULES`] are the rules that are checked.
 //!
 //! # Support
 //! Read only. The name of a tensor is the keys on the path to it, joined with dots; values that are not arrays are

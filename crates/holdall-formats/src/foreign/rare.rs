@@ -47,7 +47,7 @@ pub(super) fn find(head: &[u8]) -> Option<(&'static str, Help)> {
     if let Some(kind) = KINDS.iter().find(|kind| kind.starts(head)) {
         return Some((kind.name, kind.way));
     }
-    if let Some(node) = inside(head, 0x0a)
+    if let Some(node) = message_contents(head, 0x0a)
         && node.starts_with(b"\x0a")
         && [&b"\x12\x0bPlaceholder"[..], b"\x12\x05Const"]
             .iter()
@@ -57,7 +57,7 @@ pub(super) fn find(head: &[u8]) -> Option<(&'static str, Help)> {
     }
     // A version, then a message. In Core ML, it describes the inputs; in TensorFlow, the nodes of the graph.
     let [0x08, 1..=20, rest @ ..] = head else { return None };
-    let first = inside(inside(rest, 0x12)?, 0x0a)?;
+    let first = message_contents(message_contents(rest, 0x12)?, 0x0a)?;
     match first.first() {
         Some(0x0a) => Some(("a Core ML model", CORE_ML)),
         Some(0x12 | 0x1a | 0x22 | 0x2a) => {
@@ -68,7 +68,7 @@ pub(super) fn find(head: &[u8]) -> Option<(&'static str, Help)> {
 }
 
 /// Returns the contents of the message that begins with this tag and its length.
-fn inside(head: &[u8], tag: u8) -> Option<&[u8]> {
+fn message_contents(head: &[u8], tag: u8) -> Option<&[u8]> {
     let rest = head.strip_prefix(&[tag])?;
     let last = rest.iter().position(|byte| *byte < 0x80)?;
     rest.get(last.saturating_add(1)..)

@@ -169,7 +169,8 @@ struct Entry<'a> {
     name: &'a str,
     /// The last dimension first, as in all of Holdall.
     shape: Shape,
-    number: u32,
+    /// The number of the element type.
+    type_id: u32,
     /// The offset from the start of the data.
     offset: u64,
     /// The byte range of the entry in the file.
@@ -302,21 +303,25 @@ impl Decoder<'_> {
         };
         let rank = head.u32().ok_or_else(|| self.ends(head))?;
         if rank as usize > MAX_RANK {
-            let e = RANK.broken(format!("{rank} dimensions")).in_tensor(name);
+            let e = RANK
+                .broken(format!("{rank} dimensions, at most {MAX_RANK} are allowed"))
+                .in_tensor(name);
             return Err(e.at(at.end..head.cursor.position()));
         }
         let mut shape = Shape::default();
         for _ in 0..rank {
             let size = head.u64().ok_or_else(|| self.ends(head))?;
             if size > i64::MAX as u64 {
-                let e = RANK.broken("a dimension is negative").in_tensor(name);
+                let e = RANK
+                    .broken(format!("a dimension is {size}, at most {} is allowed", i64::MAX))
+                    .in_tensor(name);
                 return Err(e.at(at.end..head.cursor.position()));
             }
             shape.push_front(size);
         }
-        let number = head.u32().ok_or_else(|| self.ends(head))?;
+        let type_id = head.u32().ok_or_else(|| self.ends(head))?;
         let offset = head.u64().ok_or_else(|| self.ends(head))?;
-        Ok(Entry { name, shape, number, offset, at: start..head.cursor.position() })
+        Ok(Entry { name, shape, type_id, offset, at: start..head.cursor.position() })
     }
 }
 
@@ -425,12 +430,12 @@ impl Data {
 /// Returns the type of a tensor's elements, and their length in bytes. `upto` is the number of bytes up to the next
 /// tensor.
 fn element(entry: &Entry<'_>, upto: Option<u64>, is_big: bool) -> Result<(Element, u64)> {
-    let found = match Element::by_id(entry.number) {
+    let found = match Element::by_id(entry.type_id) {
         Some(found) => found,
         None if is_big => {
-            return Err(DTYPE.broken(format!("unknown type {}", entry.number)));
+            return Err(DTYPE.broken(format!("unknown type {}", entry.type_id)));
         }
-        None => Element::Opaque(entry.number),
+        None => Element::Opaque(entry.type_id),
     };
     let len = match found {
         Element::Plain(dtype) => {

@@ -16,7 +16,8 @@
 //! half of its version reads as zero.
 //!
 //! # Specification
-//! `docs/gguf.md` of ggml, and the checks of ggml's own loader. By [`RULES`].
+//! `docs/gguf.md` of ggml, and the checks of ggml's own loader.
+//! [`RULES`] are the rules that are checked.
 //!
 //! # Support
 //! Versions 2 and 3 are read, in both byte orders, except one type of blocks in big-endian files

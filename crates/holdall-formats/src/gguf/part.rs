@@ -15,7 +15,7 @@ pub(super) fn part_of(attributes: &Attributes) -> Option<ModelPart> {
         n.and_then(|n| u32::try_from(n).ok())
     });
     let count = count.filter(|count| *count > 1)?;
-    Some(ModelPart { number: number?, count, tensors })
+    Some(ModelPart { index: number?, count, tensors })
 }
 
 /// Sets the attributes of part `number`, counted from 0, of `count` parts, which have `tensors` tensors together.

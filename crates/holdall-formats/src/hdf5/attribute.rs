@@ -1,11 +1,11 @@
 //! Attributes of objects as values.
 
 use super::datatype::{Dataspace, Datatype, Kind, Number, Padding, is_bool};
-use super::fractal::Fractal;
 use super::header::{Header, Message, kind};
-use super::heap::{Heaps, Located, Paths, ended, part, referenced};
+use super::heaps::FractalHeap;
 use super::reader::{Reader, little};
 use super::tree::{self, slice};
+use super::variable_length::{GlobalHeaps, Located, Paths, ended, part, referenced};
 use super::{TOO_MANY, VERSION};
 use bytes::Bytes;
 use half::{bf16, f16};
@@ -28,7 +28,7 @@ pub(super) struct Attribute {
 
 struct Later {
     parsed: Parsed,
-    heaps: Arc<Heaps>,
+    heaps: Arc<GlobalHeaps>,
 }
 
 impl Attribute {
@@ -91,7 +91,7 @@ pub(super) fn attributes(
         let found = parse(reader, message, &mut name);
         parsed.push((name, unsupported_as_text(found)?));
     }
-    let mut heaps = Heaps::default();
+    let mut heaps = GlobalHeaps::default();
     let sound = parsed.iter().filter_map(|(_, found)| found.as_ref().ok());
     let all: Vec<(&Datatype, &[u8])> =
         sound.map(|found| (&found.datatype, &*found.bytes)).collect();
@@ -140,8 +140,8 @@ fn dense(reader: &Reader<'_>, info: &Message) -> Result<Vec<Message>, Stop> {
             .into());
     }
     let (Some(heap), Some(names)) = (heap, names) else { return Ok(Vec::new()) };
-    let heap = Fractal::read(reader, heap)?;
-    let records = tree::second(reader, names, BY_NAME, None)?;
+    let heap = FractalHeap::read(reader, heap)?;
+    let records = tree::records_v2(reader, names, BY_NAME, None)?;
     // A record has the id, the flags of the message, a number and a hash.
     let ids =
         records.iter().map(|record| slice(record, 0..(record.len() as u64).saturating_sub(9)));
@@ -165,7 +165,7 @@ struct Parsed {
 
 /// Parses the message of an attribute. The name is stored in `called` as soon as it is read, for errors.
 fn parse(reader: &Reader<'_>, message: &Message, called: &mut String) -> Result<Parsed, Stop> {
-    let message = &message.own(reader)?;
+    let message = &message.resolve_shared(reader)?;
     let at = message.at;
     let body = &message.body;
     let (version, flags, name, datatype, space, data) =
@@ -263,7 +263,7 @@ fn nested(mut values: Vec<Value>, shape: &[u64]) -> Value {
 /// Reads values.
 struct Values<'a, 'w> {
     reader: &'a Reader<'w>,
-    heaps: &'a Heaps,
+    heaps: &'a GlobalHeaps,
     paths: &'a Paths,
 }
 

@@ -141,7 +141,7 @@ impl ChunkedDataset<'_> {
         };
         let compare = |a: &Bytes, b: &Bytes| coordinates(a).cmp(&coordinates(b));
         let keys = tree::Keys { len: key_len, compare: Some(&compare) };
-        for (key, address) in tree::first(reader, at, V1_CHUNKS, &keys)? {
+        for (key, address) in tree::entries_v1(reader, at, V1_CHUNKS, &keys)? {
             let (len, filter_mask, offsets, element) =
                 reader.read(at, "a chunk's key", &key, |cursor| {
                     let (len, filter_mask) = (cursor.u32_le()?, cursor.u32_le()?);
@@ -190,7 +190,7 @@ impl ChunkedDataset<'_> {
             (0..rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()
         };
         let compare = |a: &Bytes, b: &Bytes| coordinates(a).cmp(&coordinates(b));
-        for record in tree::second(reader, at, kind, Some(&compare))? {
+        for record in tree::records_v2(reader, at, kind, Some(&compare))? {
             let entry_len = (record.len() as u64).saturating_sub(coordinates_len);
             let (entry, coordinates) = reader.read(at, "a chunk's record", &record, |cursor| {
                 let entry = self.entry(reader, cursor, entry_len)?;
@@ -505,7 +505,7 @@ impl ChunkGrid {
 /// Reads a page of entries, and removes its checksum.
 fn read_page(reader: &Reader<'_>, at: u64, len: u64) -> Result<Bytes, Stop> {
     let bytes = reader.bytes(at, len)?;
-    reader.summed(at, &bytes)?;
+    reader.verified_len(at, &bytes)?;
     Ok(slice(&bytes, 0..without_sum(len)))
 }
 

@@ -4,9 +4,9 @@ use super::attribute::{Attribute, Budget, attributes};
 use super::chunks::{ChunkedDataset, Index};
 use super::datatype::{Dataspace, Datatype, ElementKind, Elements};
 use super::header::{Header, Message, kind};
-use super::heap::Records;
 use super::mapping::{Mapping, mappings};
 use super::reader::{Reader, little};
+use super::variable_length::Records;
 use super::{CHUNK, EXTERNAL, FILTER, LAYOUT, MARK, STRUCTURE, VERSION};
 use crate::array::{self, chunked, schema_of};
 use holdall_collections::HashSet;
@@ -23,7 +23,7 @@ use holdall_core::model::{Encoding, Value};
 use holdall_core::read::{Chunked, EdgeChunks, Grid};
 use holdall_core::window::Stop;
 use holdall_core::wire::cursor::Cursor;
-use holdall_schema::KIND_ATTRIBUTE;
+use holdall_schema::TENSOR_SCHEMA_ATTRIBUTE;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub(super) fn dataset(
     }
     if let Ok(Elements { what: ElementKind::Record(fields), .. }) = &elements {
         budget.take(reader, fields.nodes())?;
-        let own = attributes.iter().find(|attribute| attribute.name == KIND_ATTRIBUTE);
+        let own = attributes.iter().find(|attribute| attribute.name == TENSOR_SCHEMA_ATTRIBUTE);
         let (kind_text, steps) = schema_of(fields, own.and_then(|own| own.value.as_ref().ok()));
         budget.take_bytes(reader, kind_text.as_text().map_or(0, str::len) as u64)?;
         (kind, members) = (Some(kind_text), steps.map(Arc::new));

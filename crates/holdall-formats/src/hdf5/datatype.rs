@@ -218,10 +218,10 @@ impl Datatype {
 }
 
 /// Returns the schema that reading derives from a type of records; `None` if the type is read as something else.
-pub(super) fn kind_of(message: &[u8]) -> Option<String> {
+pub(super) fn record_schema_of(message: &[u8]) -> Option<String> {
     let datatype = datatype(&mut Cursor::new(message), DEPTH)?.ok()?;
     match datatype.elements(None).ok()?.what {
-        ElementKind::Record(fields) => Some(fields.kind()),
+        ElementKind::Record(fields) => Some(fields.schema()),
         ElementKind::Number(..) | ElementKind::Varying => None,
     }
 }

@@ -5,10 +5,10 @@ use super::dataset::{Data, Dataset, dataset, is_dataset};
 use super::datatype::{ElementKind, Elements};
 use super::group::{Target, is_group, links};
 use super::header::Header;
-use super::heap::{Paths, Room};
 use super::reader::{FIRST, Reader};
-use super::settle::{Settling, is_pending};
+use super::resolve::{DatasetResolver, needs_resolving};
 use super::superblock::{Start, start};
+use super::variable_length::{Paths, Room};
 use super::{DEPTH, LINK, LOOP};
 use crate::array::{DESCR, describe};
 use crate::kept;
@@ -29,13 +29,13 @@ const RESTORE: &str = "hdf5/restore";
 /// The maximum number of soft links that are followed, one after the other.
 const STEPS: usize = 16;
 
-/// Decodes the index of the file in `window`.
-pub(super) fn plain(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+/// Decodes the index of an HDF5 file.
+pub(super) fn decode_hdf5(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     decode(super::FORMAT.id, window, limits)
 }
 
-/// Decodes the index of the zip in `window`.
-pub(super) fn keras(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+/// Decodes the index of a `.keras` file, a zip with an HDF5 file.
+pub(super) fn decode_keras(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     decode(super::KERAS.id, window, limits)
 }
 
@@ -44,7 +44,7 @@ fn decode(id: &'static str, window: &Window, limits: &Limits) -> Result<Index, S
     let mut walk = Walk::new(&reader);
     walk.all(root)?;
     sort_by(&mut walk.entries, |(a, _), (b, _)| a.cmp(b));
-    walk.settle()?;
+    walk.resolve_references()?;
     Ok(walk.index(id, beside, checksum, is_open)?)
 }
 
@@ -57,7 +57,7 @@ struct Walk<'a, 'w> {
     paths: HashSet<String>,
     /// The attributes of groups, by path.
     attributes: Vec<(String, Vec<Attribute>)>,
-    /// The datasets, and their numbers by the address of the header.
+    /// The datasets, and their indices by the addresses of their headers.
     datasets: Vec<Dataset>,
     numbers: HashMap<u64, usize>,
     /// The paths of links, and their targets.
@@ -183,9 +183,9 @@ impl<'a, 'w> Walk<'a, 'w> {
         Ok(())
     }
 
-    /// Completes what refers to other objects: references in attributes and datasets, virtual datasets, and values of
-    /// variable length.
-    fn settle(&mut self) -> Result<(), Stop> {
+    /// Resolves references in attributes and datasets, virtual datasets, and values of variable length, which depend on
+    /// other objects of the file.
+    fn resolve_references(&mut self) -> Result<(), Stop> {
         let mut paths: Paths = HashMap::default();
         for (at, path) in &self.groups {
             paths.insert(*at, format!("/{path}"));
@@ -210,18 +210,18 @@ impl<'a, 'w> Walk<'a, 'w> {
         let indices: HashMap<&str, usize> =
             self.entries.iter().enumerate().map(|(at, (path, _))| (path.as_str(), at)).collect();
         let find = |path: &str| self.resolve(&indices, &Entry::Path(from_root("", path)));
-        let mut settling = Settling {
+        let mut resolver = DatasetResolver {
             reader: self.reader,
             datasets: &self.datasets,
             find: &find,
             paths: &paths,
             room: Room::new(self.reader.limits),
         };
-        let pending = (0..).zip(&self.datasets).filter(|(_, dataset)| is_pending(dataset));
+        let pending = (0..).zip(&self.datasets).filter(|(_, dataset)| needs_resolving(dataset));
         let (mut found, mut needs) = (Vec::new(), Vec::new());
         for (number, _) in pending {
-            match settling.settle(number) {
-                Ok(settled) => found.push((number, Ok(settled))),
+            match resolver.resolve(number) {
+                Ok(resolved) => found.push((number, Ok(resolved))),
                 Err(Stop::Fail(e)) => found.push((number, Err(e))),
                 Err(Stop::Need(mut ranges)) => needs.append(&mut ranges),
             }
@@ -229,12 +229,12 @@ impl<'a, 'w> Walk<'a, 'w> {
         if !needs.is_empty() {
             return Err(Stop::Need(needs));
         }
-        for (number, settled) in found {
+        for (number, resolved) in found {
             let Some(dataset) = self.datasets.get_mut(number) else { continue };
-            match settled {
+            match resolved {
                 Ok((data, kind)) => {
                     dataset.kind = kind.or_else(|| dataset.kind.take());
-                    dataset.data = match std::mem::replace(&mut dataset.data, Ok(unknown())) {
+                    dataset.data = match std::mem::replace(&mut dataset.data, Ok(placeholder())) {
                         Ok((elements, _)) => Ok((elements, data)),
                         Err(e) => Err(e),
                     };
@@ -404,7 +404,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         builder.finish()
     }
 
-    /// Returns the number of the dataset that an entry refers to; `None` if it refers to a group.
+    /// Returns the index of the dataset that an entry refers to; `None` if it refers to a group.
     fn resolve(&self, indices: &HashMap<&str, usize>, entry: &Entry) -> Result<Option<usize>> {
         // The path of a group so far, and the remaining names, the next one last.
         let (mut so_far, mut rest) = (String::new(), Vec::new());
@@ -455,8 +455,8 @@ impl<'a, 'w> Walk<'a, 'w> {
     }
 }
 
-/// Returns the data of a dataset whose own is being replaced.
-fn unknown() -> (Elements, Data) {
+/// Returns data without bytes, which takes the place of a dataset's data while that is moved out by `mem::replace`.
+fn placeholder() -> (Elements, Data) {
     let elements = Elements { what: ElementKind::Varying, inner: Vec::new(), is_marked: false };
     (elements, Data::Contiguous(0..0))
 }

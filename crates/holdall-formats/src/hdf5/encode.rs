@@ -2,7 +2,7 @@
 //! contiguous.
 
 use super::blocks::{Blocks, Group, Message, Texts};
-use super::datatype::kind_of;
+use super::datatype::record_schema_of;
 use super::values::{self, MAX_RANK};
 use super::{
     ALIGN, BOUNDS, DECLARED, ELEMENT_TYPE, ENCODING, FIT, FORM, MARK, STRUCTURE, TOO_MANY,
@@ -10,7 +10,7 @@ use super::{
 use crate::array::DESCR;
 use crate::header::{Dialect, Slot, Slots, check_values};
 use crate::kept::{ATTRIBUTES, object};
-use crate::structured::{Refusal, named, structured};
+use crate::structured::{Refusal, structured, type_from_attribute};
 use bytes::Bytes;
 use holdall_collections::{HashMap, HashSet};
 use holdall_core::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
@@ -387,7 +387,7 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
         let message = format!("shape {:?} does not match {} bytes", tensor.shape, data.decoded_len);
         return Err(DECLARED.broken(message));
     }
-    if let Some((element, shape)) = named(tensor, data)
+    if let Some((element, shape)) = type_from_attribute(tensor, data)
         && let Some(datatype) = values::numpy_datatype(&element)
     {
         let mut attributes = tensor.attributes.clone();
@@ -410,13 +410,13 @@ fn records<'t>(tensor: &TensorSpec, data: &ComponentSpec) -> Result<Array<'t>> {
     let refusal = Refusal { format: "HDF5", layout: &FORM, declared: &DECLARED };
     let found = structured(tensor, data, &refusal)?;
     check_location(&tensor.name, found.shape.len())?;
-    let datatype =
-        values::record(&found.fields).and_then(|datatype| Some((kind_of(&datatype)?, datatype)));
+    let datatype = values::record(&found.fields)
+        .and_then(|datatype| Some((record_schema_of(&datatype)?, datatype)));
     let Some((kind, datatype)) = datatype else {
         let why = "their type is too long, has fields of 0 bytes, or is that of complex numbers";
         return Err(refusal.error(why));
     };
-    let attributes = Cow::Owned(found.beside(&kind));
+    let attributes = Cow::Owned(found.extra_attributes(&kind));
     Ok(Array { datatype, mark: None, shape: found.shape.into(), attributes, len: data.decoded_len })
 }
 

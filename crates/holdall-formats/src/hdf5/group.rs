@@ -1,7 +1,7 @@
 //! The links of a group.
 
-use super::fractal::{self, Fractal};
 use super::header::{Header, kind};
+use super::heaps::{FractalHeap, local_heap_data};
 use super::reader::{Reader, each, little};
 use super::tree::{self, slice};
 use super::{LOOP, NAME, VERSION};
@@ -139,8 +139,8 @@ fn dense(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop> {
         return Err(VERSION.broken(format!("unsupported version of link info: {version}")).into());
     }
     let (Some(heap), Some(names)) = (heap, names) else { return Ok(Vec::new()) };
-    let heap = Fractal::read(reader, heap)?;
-    let records = tree::second(reader, names, LINKS_BY_NAME, None)?;
+    let heap = FractalHeap::read(reader, heap)?;
+    let records = tree::records_v2(reader, names, LINKS_BY_NAME, None)?;
     // A hash comes before the id.
     let ids = records.iter().map(|record| slice(record, 4..record.len() as u64));
     let objects = heap.objects(reader, ids)?;
@@ -158,9 +158,9 @@ fn symbols(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop>
     let both = each([true, false], |is_tree| match is_tree {
         true => {
             let keys = tree::Keys { len: reader.length.into(), compare: None };
-            tree::first(reader, root, LINKS, &keys).map(|found| (found, Bytes::new()))
+            tree::entries_v1(reader, root, LINKS, &keys).map(|found| (found, Bytes::new()))
         }
-        false => fractal::local(reader, names).map(|found| (Vec::new(), found)),
+        false => local_heap_data(reader, names).map(|found| (Vec::new(), found)),
     })?;
     let (mut tables, mut names) = (Vec::new(), Bytes::new());
     for (found, heap) in both {
@@ -179,7 +179,7 @@ fn symbols(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop>
     let entry_len = sizes.saturating_add(24);
     let tables = each(tables, |table| {
         let head = reader.bytes(table, 8)?;
-        reader.signed(table, &head, b"SNOD")?;
+        reader.check_signature(table, &head, b"SNOD")?;
         let (version, count) = reader.read(table, "a table of links", &head, |cursor| {
             cursor.take(4)?;
             let version = cursor.u8()?;

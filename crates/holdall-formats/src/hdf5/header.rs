@@ -59,8 +59,8 @@ impl Header {
         let mut header = Header { at, messages: Vec::new() };
         let mut seen = HashSet::default();
         let (first, layout) = match head.starts_with(b"OHDR") {
-            true => Self::second(reader, at, &head)?,
-            false => Self::first(reader, at, &head)?,
+            true => Self::first_block_v2(reader, at, &head)?,
+            false => Self::first_block_v1(reader, at, &head)?,
         };
         let mut blocks = vec![first];
         while !blocks.is_empty() {
@@ -68,7 +68,10 @@ impl Header {
             let mut more = Vec::new();
             for block in blocks {
                 if !seen.insert(block.at) {
-                    let message = format!("a block of the header at {at} is its own continuation");
+                    let message = format!(
+                        "the header at {at} refers to the block at {} more than once",
+                        block.at
+                    );
                     return Err(LOOP.broken(message).at(reader.locate(block.at, 0)?).into());
                 }
                 header.take(reader, &block, &layout, &mut more)?;
@@ -81,7 +84,7 @@ impl Header {
     /// Returns the first message of a type. If it is shared, reads it from where it is stored.
     pub(super) fn get(&self, reader: &Reader<'_>, kind: u16) -> Result<Option<Message>, Stop> {
         let found = self.messages.iter().find(|message| message.kind == kind);
-        found.map(|message| message.own(reader)).transpose()
+        found.map(|message| message.resolve_shared(reader)).transpose()
     }
 
     /// Returns `true` if there is a message of a type.
@@ -95,7 +98,7 @@ impl Header {
     }
 
     /// Returns the first block of a header of version 1, which follows the prefix.
-    fn first(reader: &Reader<'_>, at: u64, head: &[u8]) -> Result<(Block, MessageLayout)> {
+    fn first_block_v1(reader: &Reader<'_>, at: u64, head: &[u8]) -> Result<(Block, MessageLayout)> {
         let (version, len) = reader.read(at, "an object header", head, |cursor| {
             let version = cursor.u8()?;
             cursor.take(7)?;
@@ -105,12 +108,13 @@ impl Header {
             let message = format!("unsupported object header version {version}");
             return Err(VERSION.broken(message).at(reader.locate(at, 0)?));
         }
-        let block = Block { at: at.saturating_add(16), len: len.into(), skip: 0, is_summed: false };
-        Ok((block, MessageLayout { is_second: false, has_order: false }))
+        let block =
+            Block { at: at.saturating_add(16), len: len.into(), skip: 0, has_checksum: false };
+        Ok((block, MessageLayout { is_v2: false, has_order: false }))
     }
 
     /// Returns the first block of a header of version 2, which includes the prefix.
-    fn second(reader: &Reader<'_>, at: u64, head: &[u8]) -> Result<(Block, MessageLayout)> {
+    fn first_block_v2(reader: &Reader<'_>, at: u64, head: &[u8]) -> Result<(Block, MessageLayout)> {
         let (version, flags, skip, len) = reader.read(at, "an object header", head, |cursor| {
             cursor.take(4)?;
             let (version, flags) = (cursor.u8()?, cursor.u8()?);
@@ -124,8 +128,8 @@ impl Header {
             return Err(VERSION.broken(message).at(reader.locate(at, 0)?));
         }
         let len = len.saturating_add(skip).saturating_add(4);
-        let block = Block { at, len, skip, is_summed: true };
-        Ok((block, MessageLayout { is_second: true, has_order: flags & HAS_ORDER != 0 }))
+        let block = Block { at, len, skip, has_checksum: true };
+        Ok((block, MessageLayout { is_v2: true, has_order: flags & HAS_ORDER != 0 }))
     }
 
     /// Adds the messages of a block. Continuation blocks are added to `more`.
@@ -137,15 +141,16 @@ impl Header {
         more: &mut Vec<Block>,
     ) -> Result<(), Stop> {
         let bytes = reader.bytes(block.at, block.len)?;
-        let end = if block.is_summed { reader.summed(block.at, &bytes)? } else { bytes.len() };
-        if layout.is_second && block.at != self.at {
-            reader.signed(block.at, &bytes, b"OCHK")?;
+        let end =
+            if block.has_checksum { reader.verified_len(block.at, &bytes)? } else { bytes.len() };
+        if layout.is_v2 && block.at != self.at {
+            reader.check_signature(block.at, &bytes, b"OCHK")?;
         }
         let mut cursor = Cursor::new(bytes.get(..end).unwrap_or_default());
         cursor.take(block.skip);
         loop {
             let start = cursor.position();
-            let fields = match layout.is_second {
+            let fields = match layout.is_v2 {
                 false => (|| {
                     let (kind, len, flags) = (cursor.u16_le()?, cursor.u16_le()?, cursor.u8()?);
                     cursor.take(3)?;
@@ -177,8 +182,8 @@ impl Header {
                 })?;
                 let at =
                     at.ok_or_else(|| reader.broken(offset, "a continuation has no address"))?;
-                let skip = if layout.is_second { 4 } else { 0 };
-                more.push(Block { at, len, skip, is_summed: layout.is_second });
+                let skip = if layout.is_v2 { 4 } else { 0 };
+                more.push(Block { at, len, skip, has_checksum: layout.is_v2 });
                 continue;
             }
             self.messages.push(Message { kind, flags, body, at: block.at.saturating_add(at) });
@@ -192,12 +197,13 @@ struct Block {
     len: u64,
     /// The number of bytes before the first message.
     skip: u64,
-    is_summed: bool,
+    /// Whether a checksum follows the messages.
+    has_checksum: bool,
 }
 
 /// The layout of messages in a header.
 struct MessageLayout {
-    is_second: bool,
+    is_v2: bool,
     /// Whether each message has its creation order.
     has_order: bool,
 }
@@ -207,8 +213,8 @@ impl Message {
         Message { kind, flags, body, at }
     }
 
-    /// Returns the message itself, or the shared message that it refers to.
-    pub(super) fn own(&self, reader: &Reader<'_>) -> Result<Message, Stop> {
+    /// Returns the shared message that this message refers to, or this message if it is not shared.
+    pub(super) fn resolve_shared(&self, reader: &Reader<'_>) -> Result<Message, Stop> {
         match self.flags & IS_SHARED {
             0 => Ok(self.clone()),
             _ => self.shared(reader, self.kind, &self.body),

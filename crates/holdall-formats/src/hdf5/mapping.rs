@@ -1,6 +1,6 @@
 //! Virtual datasets: parts of other datasets of the same file.
 
-use super::fractal;
+use super::heaps::global_heap_objects;
 use super::reader::{Reader, little, without_sum};
 use super::tree::slice;
 use super::{EXTERNAL, LAYOUT, VERSION};
@@ -56,7 +56,7 @@ pub(super) fn mappings(
     collection: u64,
     number: u32,
 ) -> Result<Vec<Mapping>, Stop> {
-    let found = fractal::global(reader, &[collection])?;
+    let found = global_heap_objects(reader, &[collection])?;
     let objects = found.get(&collection);
     let object = u16::try_from(number).ok().and_then(|number| objects?.get(&number));
     let Some(object) = object else {
@@ -64,7 +64,7 @@ pub(super) fn mappings(
             .broken(collection, "the mappings of a virtual dataset are missing")
             .into());
     };
-    reader.summed(collection, object)?;
+    reader.verified_len(collection, object)?;
     let body = slice(object, 0..without_sum(object.len() as u64));
     let read = reader.read(collection, "a virtual dataset", &body, |cursor| {
         let (version, count) = (cursor.u8()?, reader.length(cursor)?);

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! # Specification
-//! HDF5 File Format Specification, versions 1.0 to 3.0 and 4.0: `docs/spec/hdf5.md`. By [`RULES`].
+//! HDF5 File Format Specification, versions 1.0 to 3.0 and 4.0: `docs/spec/hdf5.md`.
+//! [`RULES`] are the rules that are checked.
 //!
 //! # Support
 //! Reads superblocks 0 to 3, object headers 1 and 2, groups and attributes of both generations, all layouts of data, all
@@ -50,17 +51,17 @@ mod datatype;
 mod decode;
 mod detect;
 mod encode;
-mod fractal;
 mod group;
 mod header;
-mod heap;
+mod heaps;
 mod mapping;
 mod reader;
+mod resolve;
 mod rules;
-mod settle;
 mod superblock;
 mod tree;
 mod values;
+mod variable_length;
 
 pub use rules::{
     ALIGN, BOUNDS, CHECKSUM, CHUNK, COMPRESSED, DECLARED, DEPTH, DTYPE, ELEMENT_TYPE, ENCODING,
@@ -80,7 +81,7 @@ pub static FORMAT: Format = Format {
     // The attributes of a group are in the first file that has the group.
     merges_attributes: true,
     rules: RULES,
-    ..Format::read_by(detect::detect, decode::plain)
+    ..Format::read_by(detect::detect, decode::decode_hdf5)
 };
 
 /// A zip that contains an HDF5 file and Keras's description of the model. It cannot be written, because the description
@@ -89,7 +90,7 @@ pub static KERAS: Format = Format {
     id: "keras",
     name: "Keras",
     extensions: &["keras"],
-    ..Format::read_by(detect::is_keras, decode::keras)
+    ..Format::read_by(detect::is_keras, decode::decode_keras)
 };
 
 /// The attribute with which Keras names the element type of a dataset, if the datatype does not.

@@ -90,13 +90,13 @@ impl Reader<'_> {
     /// Returns the bytes between the signature of a block of `len` bytes and the checksum at its end.
     pub(super) fn block(&self, at: u64, len: u64, signature: &[u8; 4]) -> Result<Bytes, Stop> {
         let bytes = self.bytes(at, len)?;
-        self.signed(at, &bytes, signature)?;
-        let content = self.summed(at, &bytes)?;
+        self.check_signature(at, &bytes, signature)?;
+        let content = self.verified_len(at, &bytes)?;
         Ok(bytes.slice(signature.len()..content))
     }
 
     /// Checks that bytes begin with a signature.
-    pub(super) fn signed(&self, at: u64, bytes: &[u8], signature: &[u8]) -> Result<()> {
+    pub(super) fn check_signature(&self, at: u64, bytes: &[u8], signature: &[u8]) -> Result<()> {
         match bytes.starts_with(signature) {
             true => Ok(()),
             false => {
@@ -107,8 +107,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks the checksum at the end of `bytes`, and returns the number of bytes before it.
-    pub(super) fn summed(&self, at: u64, bytes: &[u8]) -> Result<usize> {
+    /// Compares the checksum at the end of `bytes` with the bytes before it, and returns the number of these.
+    pub(super) fn verified_len(&self, at: u64, bytes: &[u8]) -> Result<usize> {
         let Some((content, stored)) = bytes.split_last_chunk::<4>() else {
             return Err(self.broken(at, "a block is too short for its checksum"));
         };

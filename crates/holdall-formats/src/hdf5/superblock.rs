@@ -118,7 +118,7 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
         }
         _ => {
             let len = usize::try_from(cursor.position().saturating_add(4)).unwrap_or(usize::MAX);
-            reader.summed(0, bytes.get(..len).ok_or_else(cut)?)?;
+            reader.verified_len(0, bytes.get(..len).ok_or_else(cut)?)?;
             after
         }
     };

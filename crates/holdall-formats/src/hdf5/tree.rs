@@ -30,7 +30,7 @@ struct Child {
 }
 
 /// Returns the entries of all leaves of a tree of version 1: the key of each, and the address of its child.
-pub(super) fn first(
+pub(super) fn entries_v1(
     reader: &Reader<'_>,
     root: u64,
     node_type: u8,
@@ -52,7 +52,7 @@ pub(super) fn first(
         reader.ask(level.iter().map(|child| (child.at, NODE)))?;
         let nodes = each(&level, |Child { at, .. }| {
             let head = reader.head(*at, prefix)?;
-            reader.signed(*at, &head, b"TREE")?;
+            reader.check_signature(*at, &head, b"TREE")?;
             let (kind, depth, count) = reader.read(*at, "a tree's node", &head, |cursor| {
                 cursor.take(4)?;
                 let found = (cursor.u8()?, cursor.u8()?, cursor.u16_le()?);
@@ -150,7 +150,7 @@ pub(super) type Compare<'a> = &'a dyn Fn(&Bytes, &Bytes) -> Ordering;
 
 /// Returns all records of a tree of version 2 of type `node_type`. All have the same length. With `compare`, they must
 /// be in ascending order, and those of each node between those of its parent node.
-pub(super) fn second(
+pub(super) fn records_v2(
     reader: &Reader<'_>,
     at: u64,
     node_type: u8,

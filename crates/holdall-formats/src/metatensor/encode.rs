@@ -5,7 +5,7 @@ use super::fit::{check_tensor, limits_of_schemas};
 use super::metadata::{Parts, own_attributes};
 use super::plan::Plan;
 use super::rules::*;
-use super::{DIALECT, KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE};
+use super::{DIALECT, SCHEMA_ATTRIBUTE, TENSOR_SCHEMA_ATTRIBUTE};
 use crate::header::{LEN_BYTES, MAX_HEADER_LEN, Slot, Slots, check_values};
 use bytes::Bytes;
 use holdall_collections::DebugUnwrap;
@@ -185,7 +185,7 @@ fn difference<'s>(
     // If the caller gave a schema, the kinds of tensors must be those in it. Otherwise, the schema was inferred from
     // the kinds, and they need not be compared.
     let kind = |attributes: &Attributes| {
-        let text = attributes.get(KIND_ATTRIBUTE).and_then(Value::as_text)?;
+        let text = attributes.get(TENSOR_SCHEMA_ATTRIBUTE).and_then(Value::as_text)?;
         let kind = parse(text.as_bytes(), KIND_DEPTH).ok()?;
         if let Some(blob) = kind.get("TypeDef:Blob") {
             return Some(blob.clone());

@@ -1,7 +1,7 @@
 //! Checks that tensors can be stored in the format: section 9.1.
 
 use super::ENTRY_LEN;
-use super::infer::kind_of;
+use super::infer::schema_text_of;
 use super::rules::*;
 use crate::element::{ElementType, by_meaning};
 use crate::header::check_values;
@@ -99,13 +99,13 @@ fn kind_error(e: Error) -> Error {
     if e.code() == KIND.code {
         return e;
     }
-    KIND.broken("its kind cannot be used").because(e)
+    KIND.broken("its schema cannot be used").because(e)
 }
 
 fn records(tensor: &TensorSpec) -> Result<()> {
     let limits = limits_of_schemas();
     let count = count_of(tensor)?;
-    let kind = parse(kind_of(tensor)?.as_bytes(), limits.depth);
+    let kind = parse(schema_text_of(tensor)?.as_bytes(), limits.depth);
     let kind = kind.and_then(normalize).map_err(kind_error)?;
     let schema = Schema::compile_record(&kind, &limits).map_err(kind_error)?;
     let Some(ty) = schema.record() else {
@@ -133,7 +133,7 @@ fn records(tensor: &TensorSpec) -> Result<()> {
 fn blob(tensor: &TensorSpec) -> Result<()> {
     let count = count_of(tensor)?;
     let limits = limits_of_schemas();
-    let kind = parse(kind_of(tensor)?.as_bytes(), limits.depth);
+    let kind = parse(schema_text_of(tensor)?.as_bytes(), limits.depth);
     let kind = kind.and_then(normalize).map_err(kind_error)?;
     let schema = Schema::compile(&kind, &limits).map_err(kind_error)?;
     let node = match schema.root() {

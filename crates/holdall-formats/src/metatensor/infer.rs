@@ -1,6 +1,6 @@
-//! Infers a schema from tensors. It is as exact as the tensors are.
+//! Infers a schema from tensors: one that gives each tensor's dtype and shape, and the schemas of datasets and blobs.
 
-use super::KIND_ATTRIBUTE;
+use super::TENSOR_SCHEMA_ATTRIBUTE;
 use super::rules::{KIND, LAYOUT};
 use super::tree::{self, Tree};
 use crate::element::by_meaning;
@@ -43,10 +43,11 @@ pub(super) struct Leaves {
     defs: Defs,
 }
 
-/// `$defs` of kinds, in the order in which they came.
+/// The `$defs` that the schemas of records and blobs refer to.
 #[derive(Default)]
 struct Defs {
     by_name: BTreeMap<String, Json>,
+    /// The names and texts, in the order in which they were added.
     texts: Vec<(String, String)>,
 }
 
@@ -59,23 +60,25 @@ impl Defs {
 }
 
 impl Leaves {
+    /// Collects the schemas of tensors. Tensors and records are aligned to multiples of `align`.
+    ///
     /// # Errors
     /// Returns [`LAYOUT`], [`KIND`] or `metatensor/logical-type` if a tensor has no schema.
     pub(super) fn from_tensors(tensors: &[TensorSpec], align: Option<u64>) -> Result<Leaves> {
         let mut leaves = Leaves { texts: Vec::new(), leaf_ids: Vec::new(), defs: Defs::default() };
         let mut known: HashMap<String, usize> = HashMap::default();
-        // The kinds so far, by their text.
-        let mut kinds: HashMap<&str, String> = HashMap::default();
+        // The schemas of records and blobs so far, without `$defs`, by their text.
+        let mut without_defs: HashMap<&str, String> = HashMap::default();
         for tensor in tensors {
             let text = match &tensor.layout {
                 Layout::Dense => dense(tensor, align)?,
                 Layout::Records | Layout::Blob => {
-                    let kind = kind_of(tensor)?;
-                    let own = match kinds.get(kind) {
+                    let kind = schema_text_of(tensor)?;
+                    let own = match without_defs.get(kind) {
                         Some(own) => own.clone(),
                         None => {
                             let own = leaves.take_defs(kind).map_err(|e| named(e, tensor))?;
-                            kinds.insert(kind, own.clone());
+                            without_defs.insert(kind, own.clone());
                             own
                         }
                     };
@@ -101,7 +104,8 @@ impl Leaves {
         self.leaf_ids.get(a) == self.leaf_ids.get(b)
     }
 
-    /// Returns the schema of a kind without its `$defs`, which are moved to those of all schemas.
+    /// Moves the `$defs` of a record's or blob's schema to those of all schemas, under other names if theirs are taken.
+    /// Returns the text of the schema without them.
     fn take_defs(&mut self, text: &str) -> Result<String> {
         let depth = Limits::default().depth;
         let (mut kind, author) = (parse(text.as_bytes(), depth)?, OrderedJson::read(text, depth)?);
@@ -112,7 +116,7 @@ impl Leaves {
         let is_free =
             |name: &str, def: &Json| self.defs.by_name.get(name).is_none_or(|other| other == def);
         let is_free = own.iter().all(|(name, def)| is_free(name, def));
-        // One name for two things: these get others.
+        // If a name is taken by a different definition, all of these definitions are renamed.
         let renamed = |number: u64, name: &str| format!("{name}#{number}");
         let is_taken =
             |n: &u64| own.keys().any(|k| self.defs.by_name.contains_key(&renamed(*n, k)));
@@ -148,12 +152,12 @@ impl Leaves {
     }
 }
 
-/// Returns the text of the attribute with the schema of records or a blob.
-pub(super) fn kind_of(tensor: &TensorSpec) -> Result<&str> {
-    match tensor.attributes.get(KIND_ATTRIBUTE) {
+/// Returns the schema of records or a blob, the text of an attribute.
+pub(super) fn schema_text_of(tensor: &TensorSpec) -> Result<&str> {
+    match tensor.attributes.get(TENSOR_SCHEMA_ATTRIBUTE) {
         Some(Value::Text(kind)) => Ok(kind),
         _ => {
-            let message = format!("it has no text attribute `{KIND_ATTRIBUTE}`");
+            let message = format!("it has no text attribute `{TENSOR_SCHEMA_ATTRIBUTE}`");
             Err(named(KIND.broken(message), tensor))
         }
     }
@@ -201,28 +205,30 @@ fn rename(node: &mut Json, own: &Map<String, Json>, to: &dyn Fn(&str) -> String)
     }
 }
 
-/// Parts of a tree, each different one once, what it is made of before it.
+/// The distinct nodes of a tree, children before parents.
 #[derive(Default)]
 struct Shared {
     known: HashMap<Rc<InferredNode>, usize>,
-    parts: Vec<Rc<InferredNode>>,
-    /// The number of uses of each part in other parts.
+    nodes: Vec<Rc<InferredNode>>,
+    /// The number of times that each node is a child of another.
     uses: Vec<u64>,
 }
 
+/// A node of the tree of schemas. Children are given by their indices in [`Shared::nodes`].
 #[derive(PartialEq, Eq, Hash)]
 enum InferredNode {
-    /// The schema with this index.
+    /// A tensor, with the index of its schema in [`Leaves::texts`].
     Leaf(usize),
     Object(Vec<(String, usize)>),
+    /// A list of this node, with this length.
     List(usize, usize),
 }
 
 impl Shared {
-    /// Adds the part that describes a tree; `None` if the tree has no tensors. The recursion is bounded by the depth of
-    /// names.
+    /// Adds the node that describes a tree, and returns its index; `None` if the tree has no tensors. The recursion is
+    /// bounded by the depth of names.
     fn add(&mut self, tree: &Tree, leaf_ids: &[usize]) -> Option<usize> {
-        let part = match tree {
+        let node = match tree {
             Tree::Value(_) => return None,
             Tree::Tensor(number) => InferredNode::Leaf(leaf_ids.get(*number).copied()?),
             Tree::List(items) => {
@@ -240,18 +246,18 @@ impl Shared {
                 InferredNode::Object(members)
             }
         };
-        if let Some(&number) = self.known.get(&part) {
+        if let Some(&number) = self.known.get(&node) {
             return Some(number);
         }
-        let number = self.parts.len();
-        match &part {
+        let number = self.nodes.len();
+        match &node {
             InferredNode::Leaf(_) => {}
             InferredNode::List(item, _) => self.use_once(*item),
             InferredNode::Object(members) => members.iter().for_each(|(_, m)| self.use_once(*m)),
         }
-        let part = Rc::new(part);
-        self.known.insert(Rc::clone(&part), number);
-        self.parts.push(part);
+        let node = Rc::new(node);
+        self.known.insert(Rc::clone(&node), number);
+        self.nodes.push(node);
         self.uses.push(0);
         Some(number)
     }
@@ -262,10 +268,10 @@ impl Shared {
         }
     }
 
-    /// Returns the text of the schema whose root is this part.
+    /// Returns the text of the schema whose root is the node with this index.
     fn write(&self, root: usize, leaves: &[String], defs: &Defs) -> String {
-        // The keywords where a part is used, and those under `$defs`.
-        let mut texts: Vec<String> = Vec::with_capacity(self.parts.len());
+        // The text for each node where it is used: its schema, or a reference if its schema is under `$defs`.
+        let mut texts: Vec<String> = Vec::with_capacity(self.nodes.len());
         let mut all = String::new();
         let mut define = |name: &str, text: &str| {
             all.push_str(if all.is_empty() { "" } else { "," });
@@ -278,8 +284,8 @@ impl Shared {
         }
         let mut numbers = (1u64..).map(|n| n.to_string()).filter(|n| !defs.by_name.contains_key(n));
         let mut name = numbers.next().unwrap_or_default();
-        for (number, part) in self.parts.iter().enumerate() {
-            let text = write_part(part, &texts, leaves);
+        for (number, node) in self.nodes.iter().enumerate() {
+            let text = node_text(node, &texts, leaves);
             let uses = self.uses.get(number).copied().debug_unwrap();
             let short = format!("{{\"$ref\":\"#/$defs/{name}\"}}");
             let len = |text: &str| text.len() as u64;
@@ -302,9 +308,9 @@ impl Shared {
     }
 }
 
-fn write_part(part: &InferredNode, texts: &[String], leaves: &[String]) -> String {
+fn node_text(node: &InferredNode, texts: &[String], leaves: &[String]) -> String {
     let text = |number: &usize| texts.get(*number).map_or("", String::as_str);
-    match part {
+    match node {
         InferredNode::Leaf(leaf) => leaves.get(*leaf).cloned().debug_unwrap(),
         InferredNode::List(item, len) => {
             let item = text(item);

@@ -1,6 +1,6 @@
 //! The attribute with the schema of records and blobs: section 7.2.
 
-use super::KIND_ATTRIBUTE;
+use super::TENSOR_SCHEMA_ATTRIBUTE;
 use super::rules::HEADER_LIMIT;
 use holdall_collections::HashMap;
 use holdall_core::error::Result;
@@ -63,7 +63,7 @@ impl<'s> Kinds<'s> {
             self.take_room(text.len())?;
         }
         let mut all = own.unwrap_or_default();
-        all.set(KIND_ATTRIBUTE, Value::Text(text));
+        all.set(TENSOR_SCHEMA_ATTRIBUTE, Value::Text(text));
         builder.tensor_attributes(all);
         if is_plain && let Some(known) = self.texts.get_mut(&id) {
             known.tensor = Some(tensor);
@@ -96,7 +96,7 @@ impl<'s> Kinds<'s> {
         let found = self.schema.pointer(&pointer).cloned();
         let mut kind = self_contained(found.unwrap_or_default(), defs);
         if !self.symbols.is_empty() {
-            self.settle(&mut kind);
+            self.resolve_symbols(&mut kind);
         }
         let author = match self.author.1.take() {
             Some(author) => author,
@@ -108,9 +108,9 @@ impl<'s> Kinds<'s> {
 
     /// Replaces symbols by their values. The depth of the text was limited when it was parsed, which bounds the
     /// recursion.
-    fn settle(&self, node: &mut Json) {
+    fn resolve_symbols(&self, node: &mut Json) {
         match node {
-            Json::Array(items) => items.iter_mut().for_each(|item| self.settle(item)),
+            Json::Array(items) => items.iter_mut().for_each(|item| self.resolve_symbols(item)),
             Json::Object(keywords) => {
                 let tensor = keywords.get_mut("TypeDef:Tensor").and_then(|t| t.get_mut("shape"));
                 for dim in tensor.and_then(Json::as_array_mut).into_iter().flatten() {
@@ -119,7 +119,7 @@ impl<'s> Kinds<'s> {
                         *dim = (*number).into();
                     }
                 }
-                keywords.values_mut().for_each(|value| self.settle(value));
+                keywords.values_mut().for_each(|value| self.resolve_symbols(value));
             }
             _ => {}
         }

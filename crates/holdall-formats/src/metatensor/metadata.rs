@@ -2,7 +2,8 @@
 
 use super::header::{Header, metadata_depth};
 use super::rules::ATTRIBUTE;
-use super::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
+use super::{SCHEMA_ATTRIBUTE, TENSOR_SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
+use crate::kept::duplicate_tensor;
 use holdall_collections::HashMap;
 use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
@@ -144,9 +145,11 @@ fn by_name(reader: &mut Reader<'_>) -> Result<HashMap<String, Attributes>> {
     reader.begin_object()?;
     while let Some(name) = reader.next_key(&mut scratch)? {
         let name = name.to_owned();
-        if all.insert(name, Attributes::read_json(reader)?).is_some() {
-            return Err(DUPLICATE_KEY.broken("duplicate tensor"));
+        let attributes = Attributes::read_json(reader)?;
+        if all.contains_key(&name) {
+            return Err(duplicate_tensor(&name));
         }
+        all.insert(name, attributes);
     }
     Ok(all)
 }
@@ -158,9 +161,10 @@ fn names(reader: &mut Reader<'_>) -> Result<HashMap<String, String>> {
     while let Some(path) = reader.next_key(&mut key)? {
         let path = path.to_owned();
         let name = reader.string(&mut value)?.to_owned();
-        if all.insert(path, name).is_some() {
-            return Err(DUPLICATE_KEY.broken("duplicate path"));
+        if all.contains_key(&path) {
+            return Err(duplicate_path(&path));
         }
+        all.insert(path, name);
     }
     Ok(all)
 }
@@ -174,6 +178,8 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
+    /// Reads the schema and the plain values from the attributes of a file.
+    ///
     /// # Errors
     /// Returns [`ATTRIBUTE`] if an attribute is not valid.
     pub(super) fn read(attributes: &'a Attributes, limits: &SchemaLimits) -> Result<Parts<'a>> {
@@ -218,9 +224,14 @@ fn values(text: &str, depth: usize) -> Result<Vec<(String, String)>> {
     }
     reader.end()?;
     match duplicate(all.iter().map(|(path, _)| path.as_str())) {
-        Some(_) => Err(DUPLICATE_KEY.broken("duplicate path")),
+        Some(path) => Err(duplicate_path(path)),
         None => Ok(all),
     }
+}
+
+#[cold]
+fn duplicate_path(path: &str) -> Error {
+    DUPLICATE_KEY.broken(format!("the path `{}` is given twice", path.escaped()))
 }
 
 /// The metadata of a file to be written, besides its attributes.
@@ -275,7 +286,7 @@ impl WrittenMetadata<'_> {
 pub(super) fn own_attributes(attributes: &Attributes, has_kind: bool) -> Attributes {
     let mut own = attributes.clone();
     if has_kind {
-        own.remove(KIND_ATTRIBUTE);
+        own.remove(TENSOR_SCHEMA_ATTRIBUTE);
     }
     own
 }

@@ -16,16 +16,16 @@
 //! reference depends on the kind of its node. Elements are little-endian.
 //!
 //! # Specification
-//! `docs/spec/metatensor.md`, of which sections 1, 6 and 7 are implemented here, 2 to 5 in `holdall-schema`. By
-//! [`RULES`]: the header's length and keys ([`HEADER_BOUNDS`] to [`PADDING`], and `json/…`), the contents of `tensors`
-//! ([`REFERENCE`] to [`COUNT`], and `schema/…`), and the position of ranges ([`OFFSETS`] to [`TRUNCATED`], and
-//! `index/overlap`).
+//! `docs/spec/metatensor.md`, of which sections 1, 6 and 7 are implemented here, 2 to 5 in `holdall-schema`.
+//! [`RULES`] cover the header's length and keys ([`HEADER_BOUNDS`] to [`PADDING`], and `json/…`), the contents of
+//! `tensors` ([`REFERENCE`] to [`COUNT`], and `schema/…`), and the position of ranges ([`OFFSETS`] to [`TRUNCATED`],
+//! and `index/overlap`).
 //!
 //! # Support
 //! Reads and writes everything above. A tensor is named by its path (`layers[0].w`); datasets have the layout
-//! `records`, blobs `blob`, and both have the attribute [`KIND_ATTRIBUTE`]. If there is no schema among the attributes,
-//! one is inferred from the tensors ([`infer()`]) when a file is written, and left out when it is read. Data that has
-//! no other place in the header is under four keys of `metadata`:
+//! `records`, blobs `blob`, and both have the attribute [`TENSOR_SCHEMA_ATTRIBUTE`]. If there is no schema among the
+//! attributes, one is inferred from the tensors ([`infer()`]) when a file is written, and left out when it is read.
+//! Data that has no other place in the header is under four keys of `metadata`:
 //!
 //! | key | value |
 //! | --- | --- |
@@ -68,7 +68,7 @@ mod rules;
 mod tree;
 mod walk;
 
-pub use holdall_schema::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
+pub use holdall_schema::{SCHEMA_ATTRIBUTE, TENSOR_SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
 pub use infer::infer;
 pub use rules::*;
 

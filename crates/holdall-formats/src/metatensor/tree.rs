@@ -55,7 +55,7 @@ pub(super) fn build<'n>(
             None => loose.push(Leaf::Value(number)),
         }
     }
-    let mut tree = trie.settle(0, alike, &mut loose).unwrap_or(Tree::Object(Vec::new()));
+    let mut tree = trie.to_tree(0, alike, &mut loose).unwrap_or(Tree::Object(Vec::new()));
     if !loose.is_empty() && !matches!(tree, Tree::Object(_)) {
         leaves(tree, &mut loose);
         tree = Tree::Object(Vec::new());
@@ -153,7 +153,7 @@ impl Trie {
     }
 
     /// Converts a node to a tree. Leaves that conflict are added to `loose`. The recursion is bounded by `MAX_STEPS`.
-    fn settle(
+    fn to_tree(
         &self,
         at: usize,
         alike: Option<&dyn Fn(usize, usize) -> bool>,
@@ -169,7 +169,7 @@ impl Trie {
         }
         let (mut members, mut items) = (Vec::new(), Vec::new());
         for (step, child) in &node.children {
-            let Some(tree) = self.settle(*child, alike, loose) else { continue };
+            let Some(tree) = self.to_tree(*child, alike, loose) else { continue };
             match step {
                 Segment::Name(name) => members.push((name.to_string(), tree)),
                 Segment::Index(index) => items.push((*index, tree)),

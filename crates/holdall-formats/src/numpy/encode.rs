@@ -6,7 +6,7 @@ use super::{
 use crate::array::DESCR;
 use crate::header::check_values;
 use crate::kept::object;
-use crate::structured::{Refusal, named, structured};
+use crate::structured::{Refusal, structured, type_from_attribute};
 use bytes::Bytes;
 use holdall_collections::HashSet;
 use holdall_core::codec::crc::Crc32;
@@ -206,7 +206,7 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
             );
             return Err(ELEMENT_TYPE.broken(message));
         }
-        let aside = element.beside(&element.fields.kind());
+        let aside = element.extra_attributes(&element.fields.schema());
         return Ok(Array { descr: element.descr, fortran: false, shape: element.shape, aside });
     }
     let mut aside = tensor.attributes.clone();
@@ -237,7 +237,7 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
         let message = format!("shape {:?} does not match {} bytes", tensor.shape, data.decoded_len);
         return Err(DECLARED.broken(message));
     }
-    if let Some((Element { descr: Some(descr), .. }, shape)) = named(tensor, data)
+    if let Some((Element { descr: Some(descr), .. }, shape)) = type_from_attribute(tensor, data)
         && !fortran
     {
         aside.remove(DESCR);

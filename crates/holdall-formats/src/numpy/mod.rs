@@ -14,7 +14,8 @@
 //! entry is decoded only as far as its header; the elements follow in the stream.
 //!
 //! # Specification
-//! NEP 1, the documentation of `numpy.lib.format` and `numpy.savez`. By [`RULES`].
+//! NEP 1, the documentation of `numpy.lib.format` and `numpy.savez`.
+//! [`RULES`] are the rules that are checked.
 //!
 //! # Support
 //! Reads all versions, both byte orders, both element orders. Times, strings and opaque bytes become tensors of numbers

@@ -215,11 +215,11 @@ impl Graph {
     /// computed.
     pub(super) fn stored(&self) -> String {
         let mut end = ".stored".to_owned();
-        let is_there = |end: &str| {
+        let is_in_graph = |end: &str| {
             self.runs.iter().any(|run| holds(run, end.as_bytes()))
                 || self.slots.iter().any(|slot| slot.own_name.contains(end))
         };
-        while is_there(&end) {
+        while is_in_graph(&end) {
             end.push('_');
         }
         end

@@ -17,7 +17,8 @@
 //! between the fields that matter are not read.
 //!
 //! # Specification
-//! `onnx.proto` of ONNX 1.23, IR version 14, and the interpretation of tensors in `onnx.numpy_helper`. By [`RULES`].
+//! `onnx.proto` of ONNX 1.23, IR version 14, and the interpretation of tensors in `onnx.numpy_helper`.
+//! [`RULES`] are the rules that are checked.
 //!
 //! # Support
 //! Reads every element type except strings. Elements in `raw_data`, and floats and doubles in their own fields, are not

@@ -14,10 +14,10 @@ use crate::named::Element;
 use bytes::Bytes;
 use holdall_collections::{HashMap, HashSet};
 use holdall_core::codec::check_decoded_len;
+use holdall_core::codec::checksums::Crc32Checked;
 use holdall_core::codec::deflate::Deflate;
 use holdall_core::codec::mask::Mask;
 use holdall_core::codec::pipeline::Step;
-use holdall_core::codec::summed::Crc32Checked;
 use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
@@ -83,7 +83,7 @@ fn alone(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 
 fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let directory =
-        std::sync::Arc::unwrap_or_clone(Directory::read(window, limits)?).with_optional_sums();
+        std::sync::Arc::unwrap_or_clone(Directory::read(window, limits)?).with_optional_checksums();
     let saved = top(&directory);
     let top = match saved {
         Some(_) => saved,
@@ -159,8 +159,8 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let to_storage = |((key, entry), stored): (&(&str, Entry<'_>), Range<u64>)| {
         let is_deflated = entry.method() == Method::Deflate;
         let inflated = is_deflated.then(|| entry.decoded_len());
-        let sum = entry.sum().map(|sum| (entry.name().to_owned(), sum));
-        ((*key).to_owned(), StorageBytes { stored, inflated, sum })
+        let crc32 = entry.checked_crc32().map(|crc32| (entry.name().to_owned(), crc32));
+        ((*key).to_owned(), StorageBytes { stored, inflated, crc32 })
     };
     let ranges = entries.iter().zip(ranges).map(to_storage).collect();
     // Storages that the pickle refers to, and whose values become attributes.
@@ -224,7 +224,9 @@ fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
                 format!("the storage `{}` extends past the end of the file", key.escaped());
             return Err(STORAGE.broken(message).at(at..start).into());
         }
-        storages.bytes.insert(key, StorageBytes { stored: start..stop, inflated: None, sum: None });
+        storages
+            .bytes
+            .insert(key, StorageBytes { stored: start..stop, inflated: None, crc32: None });
         at = stop;
     }
     let parameters: HashSet<&str> = parameters(&content).collect();
@@ -302,7 +304,7 @@ struct StorageBytes {
     /// The decoded length, if they are compressed by Deflate.
     inflated: Option<u64>,
     /// The name of the storage's zip entry, and the CRC-32 of its decoded bytes.
-    sum: Option<(String, u32)>,
+    crc32: Option<(String, u32)>,
 }
 
 impl StorageBytes {
@@ -371,7 +373,7 @@ fn build(
     }
     let inflated = HashMap::default();
     let mut places =
-        StorageLookup { order, storages: stored, inflated, summed: HashSet::default() };
+        StorageLookup { order, storages: stored, inflated, checked_starts: HashSet::default() };
     let mut types: HashMap<&str, &Storage> = HashMap::default();
     for storage in storages(content) {
         let first = types.entry(&storage.key).or_insert(storage);
@@ -404,7 +406,7 @@ struct StorageLookup<'a> {
     /// Storages that are compressed by Deflate and are not exactly one tensor, as arrays of the index.
     inflated: HashMap<&'a str, Extent>,
     /// The offsets of storages whose checksums are in the index.
-    summed: HashSet<u64>,
+    checked_starts: HashSet<u64>,
 }
 
 impl<'a> StorageLookup<'a> {
@@ -556,20 +558,20 @@ impl<'a> StorageLookup<'a> {
         };
         let is_turned = view.flags != Flags::default() && len != 0;
         let mut digest = None;
-        match &place.sum {
-            Some((_, sum)) if len == place.len() && !is_turned => {
-                digest = Some(Digest::Crc32(*sum));
+        match &place.crc32 {
+            Some((_, crc32)) if len == place.len() && !is_turned => {
+                digest = Some(Digest::Crc32(*crc32));
             }
             // Bytes that are decoded for a part of the storage are verified when they are decoded.
             Some(_) if place.inflated.is_some() => {}
             // The checksum covers more than these bytes.
-            Some((name, sum)) if self.summed.insert(place.stored.start) => {
-                let digest = Digest::Crc32(*sum);
+            Some((name, crc32)) if self.checked_starts.insert(place.stored.start) => {
+                let digest = Digest::Crc32(*crc32);
                 builder.checksum(Checksum::new(name, place.stored.clone().into(), digest));
             }
             _ => {}
         }
-        let sum = place.sum.as_ref().map(|(_, sum)| *sum);
+        let crc32 = place.crc32.as_ref().map(|(_, crc32)| *crc32);
         let mask = (view.flags != Flags::default()).then(|| mask(element, view.flags, self.order));
         let (encoding, stored) = match (place.inflated, mask) {
             (_, _) if len == 0 => {
@@ -577,14 +579,15 @@ impl<'a> StorageLookup<'a> {
             }
             (Some(inflated), None) if len == inflated => (Encoding::DEFLATE, whole.stored),
             (Some(inflated), Some(mask)) => {
-                let array = inflate(whole.stored, inflated, (Some(mask), sum), builder.limits())?;
+                let array = inflate(whole.stored, inflated, (Some(mask), crc32), builder.limits())?;
                 (Encoding::Raw, builder.chunked(array)?.part(range))
             }
             (Some(inflated), None) => {
                 let array = match self.inflated.get(storage.key.as_str()) {
                     Some(array) => *array,
                     None => {
-                        let array = inflate(whole.stored, inflated, (None, sum), builder.limits())?;
+                        let array =
+                            inflate(whole.stored, inflated, (None, crc32), builder.limits())?;
                         let array = builder.chunked(array)?;
                         self.inflated.insert(&storage.key, array);
                         array
@@ -607,13 +610,13 @@ impl<'a> StorageLookup<'a> {
 fn inflate(
     stored: Extent,
     len: u64,
-    (mask, sum): (Option<Vec<u8>>, Option<u32>),
+    (mask, crc32): (Option<Vec<u8>>, Option<u32>),
     limits: &Limits,
 ) -> Result<Chunked> {
     check_decoded_len(len, stored.len(), limits)?;
     let mask = mask.map(|mask| Step::new(Mask::new(mask)));
-    let sum = sum.map(|sum| Step::new(Crc32Checked(sum)));
-    let steps = mask.into_iter().chain(sum).chain([Step::new(Deflate)]).collect();
+    let check = crc32.map(|crc32| Step::new(Crc32Checked(crc32)));
+    let steps = mask.into_iter().chain(check).chain([Step::new(Deflate)]).collect();
     let grid = Grid::cut(&[len], vec![vec![0]], 1);
     let grid =
         grid.ok_or_else(|| STORAGE.broken(format!("cannot decode a storage of {len} bytes")))?;

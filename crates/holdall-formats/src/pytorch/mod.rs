@@ -18,7 +18,7 @@
 //!
 //! # Specification
 //! There is no official one: `docs/spec/pytorch.md` describes the files that torch 2.15 writes and that its
-//! `weights_only` reads. By [`RULES`].
+//! `weights_only` reads. [`RULES`] are the rules that are checked.
 //!
 //! # Support
 //! Reads tensors in nested dicts, lists and tuples, named by their keys joined with dots; parameters; views, which have

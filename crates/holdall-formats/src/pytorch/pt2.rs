@@ -174,7 +174,7 @@ impl Meta {
                 "dtype" => meta.dtype = number(reader)?,
                 "sizes" => meta.sizes = numbers(reader)?,
                 "strides" => meta.strides = numbers(reader)?,
-                "storage_offset" => meta.offset = symbol(reader)?,
+                "storage_offset" => meta.offset = wrapped_number(reader)?,
                 "requires_grad" => meta.requires_grad = reader.bool()?,
                 _ => reader.skip()?,
             }
@@ -192,13 +192,13 @@ fn numbers(reader: &mut Reader<'_>) -> Result<Vec<u64>> {
     let mut all = Vec::new();
     reader.begin_array()?;
     while reader.next_item()? {
-        all.push(symbol(reader)?);
+        all.push(wrapped_number(reader)?);
     }
     Ok(all)
 }
 
-/// `{"as_int": 3}`.
-fn symbol(reader: &mut Reader<'_>) -> Result<u64> {
+/// Reads a number that is written as `{"as_int": 3}`.
+fn wrapped_number(reader: &mut Reader<'_>) -> Result<u64> {
     let mut key = String::new();
     let mut found = None;
     reader.begin_object()?;

@@ -16,11 +16,11 @@
 //! first, and fill whole bytes.
 //!
 //! # Specification
-//! The README of the reference implementation (huggingface/safetensors) and the checks of its release 0.8. By
-//! [`RULES`]: the header's length ([`TOO_SHORT`], [`HEADER_BOUNDS`], [`HEADER_LIMIT`]), its text ([`HEADER_OBJECT`] and
-//! the `json/…` rules), its entries ([`METADATA`], [`DUPLICATE_KEY`], [`MISSING_FIELD`], [`DTYPE`], [`OFFSETS`], and
-//! `index/…` for sizes and names), and the data, which the tensors must fill exactly: [`HOLE`], [`OVERLAP`],
-//! [`TRUNCATED`], [`TRAILING_DATA`].
+//! The README of the reference implementation (huggingface/safetensors) and the checks of its release 0.8.
+//! [`RULES`] cover the header's length ([`TOO_SHORT`], [`HEADER_BOUNDS`], [`HEADER_LIMIT`]), its text
+//! ([`HEADER_OBJECT`] and the `json/…` rules), its entries ([`METADATA`], [`DUPLICATE_KEY`], [`MISSING_FIELD`],
+//! [`DTYPE`], [`OFFSETS`], and `index/…` for sizes and names), and the data, which the tensors must fill exactly:
+//! [`HOLE`], [`OVERLAP`], [`TRUNCATED`], [`TRAILING_DATA`].
 //!
 //! # Support
 //! Reads everything above. Writes the same bytes as the reference for the same tensors. An alignment above 8 pads the

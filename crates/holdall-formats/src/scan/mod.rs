@@ -224,8 +224,8 @@ impl Job {
         Job { what, ..self.clone() }
     }
 
-    /// Returns a job for a file inside.
-    fn inside(&self, what: ScanTarget, region: Region, name: String) -> Job {
+    /// Returns a job for a file inside of this job's file.
+    fn for_inner_file(&self, what: ScanTarget, region: Region, name: String) -> Job {
         Job { what, region, name, depth: self.depth.saturating_add(1) }
     }
 }
@@ -334,7 +334,7 @@ impl Scan {
         let len = window.len();
         window.all([0..len.min(HEAD), len.saturating_sub(TAIL)..len])?;
         let (head, tail) = (window.head(HEAD)?, window.tail(TAIL)?);
-        let is_zip = zip::starts(&head) || zip::may_end(&tail, window)?;
+        let is_zip = zip::starts(&head) || zip::may_be_zip(&tail, window)?;
         let is_tar = tar::starts(&head);
         let compression = detect_compression(&head);
         found.report.files = found.report.files.saturating_add(1);

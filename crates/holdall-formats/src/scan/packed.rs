@@ -135,7 +135,7 @@ impl Scan {
                 (ScanTarget::Sequence { at: 0 }, Region::Memory(all.bytes))
             }
         };
-        let inside = job.inside(what, region, job.name.clone());
+        let inside = job.for_inner_file(what, region, job.name.clone());
         let depth = if is_entry { job.depth } else { inside.depth };
         found.next.push(Job { depth, ..inside });
         match all.refused {

@@ -48,7 +48,7 @@ impl Scan {
             traces: Vec::new(),
             max_values: self.limits.attribute_values,
         };
-        let is_followed = reader.follow(kind).is_some();
+        let is_followed = reader.read_file(kind).is_some();
         // The first two pickles are adjacent, and were found as a sequence.
         for (at, trace) in reader.traces.into_iter().skip(2) {
             found.report.add(&job.name, at, trace, false, self.most());
@@ -71,7 +71,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads the file. Returns `None` if its parts are not those that torch reads, or if a loader raises an exception.
-    fn follow(&mut self, kind: Kind) -> Option<()> {
+    fn read_file(&mut self, kind: Kind) -> Option<()> {
         let (graph, root) = self.pickle()?;
         let count = graph.integer(root)?;
         for _ in 0..count {

@@ -16,14 +16,14 @@ const BLOCK: u64 = 512;
 /// Returns `true` if a tar archive has these first bytes. The checksum is the only field that every header has.
 pub(super) fn starts(head: &[u8]) -> bool {
     head.get(..512).is_some_and(|block| {
-        let (unsigned, signed) = sums(block);
+        let (unsigned, signed) = header_sums(block);
         let stored = block.get(148..156).and_then(any_number);
         stored.is_some_and(|stored| stored == unsigned || stored == signed)
     })
 }
 
 /// Returns the sums of a header with blanks in the field for the sum. Some writers used signed bytes.
-fn sums(block: &[u8]) -> (i64, i64) {
+fn header_sums(block: &[u8]) -> (i64, i64) {
     let (mut unsigned, mut signed) = (0i64, 0i64);
     for (at, byte) in block.iter().enumerate() {
         let byte = if (148..156).contains(&at) { b' ' } else { *byte };
@@ -95,9 +95,9 @@ impl Scan {
         for member in walk.members {
             let region = job.region.range(member.range);
             let name = format!("{}!/{}", job.name, member.name);
-            found.next.push(job.inside(ScanTarget::File, region.clone(), name.clone()));
+            found.next.push(job.for_inner_file(ScanTarget::File, region.clone(), name.clone()));
             if let Some(kind) = Kind::from_member_name(&member.name) {
-                found.next.push(job.inside(ScanTarget::Parts(kind), region, name));
+                found.next.push(job.for_inner_file(ScanTarget::Parts(kind), region, name));
             }
         }
         Ok(())
@@ -163,7 +163,12 @@ impl Walk {
                 let is_global = header.kind == b'g';
                 self.take_pax(&text, is_global).map_err(|e| e.at(range))?;
             }
-            b'S' => return Err(SPARSE.broken("a file is sparse").at(range).into()),
+            b'S' => {
+                return Err(SPARSE
+                    .broken("a file has the type `S`: it is sparse")
+                    .at(range)
+                    .into());
+            }
             kind => {
                 let name = self.next_name.take().unwrap_or(header.name);
                 let name = String::from_utf8_lossy(&name).into_owned();
@@ -175,7 +180,10 @@ impl Walk {
                 }
                 // Old archives mark folders with a name like this. For some readers, they have no bytes.
                 if kind == 0 && name.ends_with('/') && len > 0 {
-                    return Err(HEADER.broken("a folder has bytes").at(range).into());
+                    return Err(HEADER
+                        .broken(format!("a header has the name of a folder, but {len} bytes"))
+                        .at(range)
+                        .into());
                 }
                 if !(matches!(kind, b'1'..=b'6') || kind == 0 && name.ends_with('/')) {
                     self.members.push(Member { name, range: data });
@@ -209,7 +217,9 @@ impl Walk {
                     self.next_len = Some(size.ok_or_else(wrong)?);
                 }
                 key if key.starts_with(b"GNU.sparse.") => {
-                    return Err(SPARSE.broken("a file is sparse"));
+                    let message =
+                        "a file has records whose names start with `GNU.sparse.`: it is sparse";
+                    return Err(SPARSE.broken(message));
                 }
                 _ => {}
             }
@@ -232,7 +242,7 @@ impl Header {
         let number = |range: Range<usize>| {
             number(field(range)).ok_or_else(|| HEADER.broken("a number in a header is not octal"))
         };
-        let (sum, signed) = sums(block);
+        let (sum, signed) = header_sums(block);
         let stored = i64::try_from(number(148..156)?).unwrap_or(-1);
         if stored != sum && stored != signed {
             return Err(

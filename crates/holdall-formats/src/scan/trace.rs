@@ -112,11 +112,11 @@ impl Trace {
     /// Analyzes the pickle at the start of the input, first as `pickle.load` reads it. If it has arrays of joblib, it
     /// is also analyzed as joblib reads it, because each array is followed by bytes that are not opcodes.
     pub fn new(input: Input<'_>) -> Trace {
-        let plain = Machine::follow(input, false, 0);
+        let plain = Machine::trace(input, false, 0);
         if !plain.imports.iter().any(|import| arrays::is_wrapper(&import.module, &import.name)) {
             return plain;
         }
-        let mut trace = Machine::follow(input, true, 0);
+        let mut trace = Machine::trace(input, true, 0);
         // Without an array before its end, it is the same pickle for both.
         if trace.len == plain.len {
             return trace;

@@ -1,4 +1,8 @@
-//! Entries of zips, of whatever type their modes give, and header fields that readers may interpret differently.
+//! Finds the files in a zip: the entries that its directory lists, and the data after each entry header, with or
+//! without the directory.
+//!
+//! The file type in an entry's mode is ignored, because some readers ignore it too. Headers are analyzed as well
+//! because readers disagree about a zip whose headers contradict its directory.
 
 use super::packed::Compression;
 use super::{Found, Job, Scan, ScanTarget, too_long};
@@ -11,7 +15,7 @@ use std::sync::Arc;
 /// The maximum number of headers analyzed in a zip about which readers disagree.
 const MAX_GUESSES: usize = 1000;
 
-/// Returns `true` if a zip has these first bytes, including a zip without entries.
+/// Returns `true` if a file with these first bytes is a zip, possibly without entries.
 pub(super) fn starts(head: &[u8]) -> bool {
     head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06")
 }
@@ -19,10 +23,12 @@ pub(super) fn starts(head: &[u8]) -> bool {
 /// The maximum number of end records that are checked.
 const MAX_ENDS: usize = 64;
 
-/// Returns `true` if there is an end record in `tail`, the last bytes of the file, that leads to the record of an entry
-/// in one of the ways that readers use: by its offset, or by the length of the directory before it. Programs that read
-/// zips contain such a record, but are not zips.
-pub(super) fn may_end(tail: &[u8], window: &Window) -> Result<bool, Stop> {
+/// Returns `true` if some reader may read the file as a zip: an end record in `tail`, the last bytes of the file, leads
+/// to the record of an entry, either by the directory's offset or by the length of the directory before it.
+///
+/// An end record alone is not enough: a program that reads zips contains the bytes that it searches for, but is not a
+/// zip.
+pub(super) fn may_be_zip(tail: &[u8], window: &Window) -> Result<bool, Stop> {
     let start = window.len().saturating_sub(tail.len() as u64);
     let (mut places, mut count) = (Vec::new(), 0usize);
     for at in memchr::memmem::find_iter(tail, b"PK\x05\x06") {
@@ -113,8 +119,11 @@ impl Scan {
             let len = guess.data.end.saturating_sub(guess.data.start) as u64;
             left = left.saturating_sub(len.max(1));
             if at >= MAX_GUESSES || left == 0 {
-                let e = TOO_MANY_ENTRIES.broken("it has more headers of entries than are analyzed");
-                found.unread(job, e);
+                let message = format!(
+                    "only the first {at} entry headers were analyzed: at most {MAX_GUESSES} headers, with {most} \
+                     bytes of data together, are analyzed"
+                );
+                found.unread(job, TOO_MANY_ENTRIES.broken(message));
                 break;
             }
             let range = guess.data.start as u64..guess.data.end as u64;
@@ -133,5 +142,5 @@ fn stored(job: &Job, name: &str, range: Range<u64>, method: Method) -> Job {
         Method::Deflate => ScanTarget::Packed { compression: Compression::Deflate, is_entry: true },
         Method::Zstd => ScanTarget::Packed { compression: Compression::Zstd, is_entry: true },
     };
-    job.inside(what, job.region.range(range), format!("{}!/{name}", job.name))
+    job.for_inner_file(what, job.region.range(range), format!("{}!/{name}", job.name))
 }

@@ -22,7 +22,7 @@ impl Split {
     /// # Errors
     /// Returns [`SPLIT`] if the file's name disagrees with its attributes.
     pub fn from_index(index: &Index, name: &str) -> Result<Option<Split>> {
-        let Some(ModelPart { number: 0, count, tensors }) = part_of(index) else {
+        let Some(ModelPart { index: 0, count, tensors }) = part_of(index) else {
             return Ok(None);
         };
         match name_of(name) {
@@ -51,7 +51,7 @@ impl Split {
     /// Returns [`SPLIT`] if they do not.
     pub fn check(&self, no: u32, index: &Index) -> Result<()> {
         match part_of(index) {
-            Some(own) if (own.number, own.count) == (no, self.count) => Ok(()),
+            Some(own) if (own.index, own.count) == (no, self.count) => Ok(()),
             _ => {
                 let (number, count) = (no.saturating_add(1), self.count);
                 let name = self.name(number);
@@ -84,7 +84,7 @@ impl Split {
 
 /// Returns `true` if an index is that of the first part of a split file.
 pub(super) fn is_first(index: &Index) -> bool {
-    part_of(index).is_some_and(|part| part.number == 0)
+    part_of(index).is_some_and(|part| part.index == 0)
 }
 
 /// Removes the attributes that only a part has, for an index of all parts together.

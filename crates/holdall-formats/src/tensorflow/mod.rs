@@ -14,7 +14,8 @@
 //! ```
 //!
 //! # Specification
-//! `tensor_bundle.proto` and LevelDB's table format: `docs/spec/tensorflow.md`. By [`RULES`].
+//! `tensor_bundle.proto` and LevelDB's table format: `docs/spec/tensorflow.md`.
+//! [`RULES`] are the rules that are checked.
 //!
 //! # Support
 //! Reads both byte orders, and variables in slices. Names are those of the index. The object graph, which TensorFlow 2

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! # Specification
-//! `schema.fbs` of LiteRT, version 3: `docs/spec/tflite.md`. By [`RULES`].
+//! `schema.fbs` of LiteRT, version 3: `docs/spec/tflite.md`. [`RULES`] are the rules that are checked.
 //!
 //! # Support
 //! Reads all tensors that have elements, which are those that the model does not compute. If there is more than one

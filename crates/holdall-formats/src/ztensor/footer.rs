@@ -81,8 +81,8 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<Footer, Stop> {
     Ok(Footer { generation, manifest: start..end })
 }
 
-/// Returns the offsets where a file may have ended: after the length of a manifest, and after a magic number that
-/// follows such a length.
+/// Returns the offsets at which an earlier version of the file may have ended: after the length of a manifest, and
+/// after a magic number that follows such a length.
 pub(super) fn old_ends(bytes: &[u8]) -> Vec<OldEnd> {
     let mut out = Vec::new();
     let longest = Limits::default().manifest_len;
@@ -108,23 +108,24 @@ pub(super) fn old_ends(bytes: &[u8]) -> Vec<OldEnd> {
 /// maps.
 fn begins_manifest(bytes: &[u8]) -> bool {
     let map = |bytes: &[u8]| {
-        let key = bytes.first().and_then(|head| bytes.get(head_len(*head, MAP)?));
+        let key = bytes.first().and_then(|head| bytes.get(cbor_head_len(*head, CBOR_MAP)?));
         key.is_some_and(|key| matches!(key, 0x60..=0x7b))
     };
     let Some(&head) = bytes.first() else { return false };
-    match head_len(head, ARRAY) {
-        Some(len) => bytes.get(len).is_some_and(|head| head_len(*head, MAP).is_some()),
+    match cbor_head_len(head, CBOR_ARRAY) {
+        Some(len) => bytes.get(len).is_some_and(|head| cbor_head_len(*head, CBOR_MAP).is_some()),
         None => map(bytes),
     }
 }
 
-/// The first byte of an empty array, and of an empty map; the count is added to it.
-pub(super) const ARRAY: u8 = 0x80;
-pub(super) const MAP: u8 = 0xa0;
+/// The first byte of an empty array in CBOR. For a short array, the number of items is added to it.
+pub(super) const CBOR_ARRAY: u8 = 0x80;
+/// The first byte of an empty map in CBOR. For a short map, the number of pairs is added to it.
+pub(super) const CBOR_MAP: u8 = 0xa0;
 
-/// Returns the number of bytes of the head of a non-empty array or map, according to its first byte. `major_type` is
-/// [`ARRAY`] or [`MAP`].
-pub(super) fn head_len(head: u8, major_type: u8) -> Option<usize> {
+/// Returns the length of the CBOR head of a non-empty array or map in bytes, according to its first byte. `major_type`
+/// is [`CBOR_ARRAY`] or [`CBOR_MAP`].
+pub(super) fn cbor_head_len(head: u8, major_type: u8) -> Option<usize> {
     match head.checked_sub(major_type) {
         Some(1..=23 | 31) => Some(1),
         Some(size @ 24..=27) => Some(1usize.saturating_add(1 << size.saturating_sub(24))),

@@ -1,6 +1,8 @@
 //! Finds the manifest of a file whose end, which locates the manifest, was lost or damaged.
 
-use super::footer::{ARRAY, Footer, Generation, MAGIC_0, MAGIC_1, MAP, WORD, head_len};
+use super::footer::{
+    CBOR_ARRAY, CBOR_MAP, Footer, Generation, MAGIC_0, MAGIC_1, WORD, cbor_head_len,
+};
 use holdall_core::error::Result;
 use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
@@ -26,8 +28,8 @@ const KEYS_OF_TENSOR: [&[u8]; 9] = [
     b"\x68checksum",
 ];
 
-/// Returns the location of a manifest that is followed by at most as many bytes as the end of a file has, if there is
-/// one.
+/// Returns the location of a manifest near the end of the file, if there is one: after it, there are at most as many
+/// bytes as a complete footer has.
 ///
 /// # Errors
 /// Returns only [`Stop::Need`].
@@ -63,19 +65,19 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<Option<Footer>, S
 /// Returns `true` if a manifest may begin with these bytes.
 fn may_begin(bytes: &[u8], is_v0: bool) -> bool {
     let (bytes, keys) = if is_v0 {
-        match after_head(bytes, ARRAY) {
+        match after_head(bytes, CBOR_ARRAY) {
             Some(tensor) => (tensor, &KEYS_OF_TENSOR[..]),
             None => return false,
         }
     } else {
         (bytes, &KEYS_OF_ROOT[..])
     };
-    after_head(bytes, MAP).is_some_and(|rest| keys.iter().any(|key| rest.starts_with(key)))
+    after_head(bytes, CBOR_MAP).is_some_and(|rest| keys.iter().any(|key| rest.starts_with(key)))
 }
 
-/// Returns the bytes after the head of a non-empty array or map. `major_type` is [`ARRAY`] or [`MAP`].
+/// Returns the bytes after the CBOR head of a non-empty array or map. `major_type` is [`CBOR_ARRAY`] or [`CBOR_MAP`].
 fn after_head(bytes: &[u8], major_type: u8) -> Option<&[u8]> {
-    bytes.get(head_len(*bytes.first()?, major_type)?..)
+    bytes.get(cbor_head_len(*bytes.first()?, major_type)?..)
 }
 
 /// Returns the generation and the end of the manifest that begins at the position of `reader`; `None` if it is not a

@@ -115,7 +115,7 @@ fn coordinates(items: &[Value], shape: &[u64], values: Option<u64>) -> Option<Co
             (false, true) => by_value(),
             (true, true) => {
                 let (one, other): (Vec<u64>, Vec<u64>) = (by_dimension(), by_value());
-                match (inside(&one, shape, len), inside(&other, shape, len)) {
+                match (are_inside(&one, shape, len), are_inside(&other, shape, len)) {
                     (false, true) => other,
                     (true, true) if one != other => {
                         return Some(Coordinates { all: one, either_way: true });
@@ -128,7 +128,7 @@ fn coordinates(items: &[Value], shape: &[u64], values: Option<u64>) -> Option<Co
 }
 
 /// Returns `true` if the coordinates of `count` values are inside the shape.
-fn inside(all: &[u64], shape: &[u64], count: usize) -> bool {
+fn are_inside(all: &[u64], shape: &[u64], count: usize) -> bool {
     all.chunks(count.max(1)).zip(shape).all(|(indices, size)| indices.iter().all(|at| at < size))
 }
 

@@ -17,7 +17,8 @@
 //! ```
 //!
 //! # Specification
-//! “Draft 4”, as `ztensor` 2.1 implements it: `docs/spec/ztensor2.md`. By [`RULES`].
+//! “Draft 4”, as `ztensor` 2.1 implements it: `docs/spec/ztensor2.md`.
+//! [`RULES`] are the rules that are checked.
 //!
 //! # Support
 //! Reads dense tensors, both sparse layouts, quantized groups, MX and GGUF blocks with their meaning, and all other

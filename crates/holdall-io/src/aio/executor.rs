@@ -31,7 +31,7 @@ const SMALL: u64 = 128 << 10;
 const AS_ONE: u64 = (usize::MAX / 2) as u64;
 
 /// Runs `job` on a thread that may block.
-pub(super) async fn apart<T: Send + 'static>(
+pub(super) async fn spawn_blocking<T: Send + 'static>(
     job: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     joined(tokio::task::spawn_blocking(job).await)
@@ -119,7 +119,7 @@ async fn find_tables(file: &File, wants: &mut [Want]) -> Result<()> {
         }
         tables.take(&components, ends);
     }
-    give_tables(wants, tables.found());
+    give_tables(wants, tables.into_tables());
     Ok(())
 }
 
@@ -244,7 +244,7 @@ impl Lane {
                 let len = bytes.len();
                 filling = match filling.is_small(number) {
                     true => filling.push(number, bytes)?,
-                    false => apart(move || filling.push(number, bytes)).await?,
+                    false => spawn_blocking(move || filling.push(number, bytes)).await?,
                 };
                 held.push(number);
                 self.work.advance(len as u64)?;

@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// Returns the same errors as [`crate::OpenOptions::open`].
 pub async fn open_with(path: impl Into<PathBuf>, options: &OpenOptions) -> Result<File> {
     let (path, options) = (path.into(), options.clone());
-    executor::apart(move || options.open(&path)).await.map(File::from)
+    executor::spawn_blocking(move || options.open(&path)).await.map(File::from)
 }
 
 /// Opens the file that `source` reads. `name` is its name in errors.
@@ -48,7 +48,7 @@ pub async fn open_source(
     let reads = Reads::on_current_runtime();
     let _ended = Ended { cancel: Cancel::new(), reads: Some(Arc::clone(&reads)) };
     let bridge = reads.bridge(Arc::clone(&source));
-    let file = executor::apart(move || options.open_source(bridge, name)).await?;
+    let file = executor::spawn_blocking(move || options.open_source(bridge, name)).await?;
     Ok(File(Arc::new(Inner { file, sources: vec![source], waits: true })))
 }
 
@@ -173,7 +173,7 @@ impl File {
             }
         };
         let _ended = Ended { cancel, reads };
-        executor::apart(move || job(&file, work)).await
+        executor::spawn_blocking(move || job(&file, work)).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! Asynchronous sources.
 
-use super::executor::apart;
+use super::executor::spawn_blocking;
 use crate::error::SOURCE_LEN;
 use crate::source::{ReadHints, check_range};
 use bytes::Bytes;
@@ -52,7 +52,7 @@ impl ByteSource for Blocking {
 
     fn read<'a>(&'a self, ranges: &'a [Range<u64>]) -> Reading<'a> {
         let (source, ranges) = (Arc::clone(&self.0), ranges.to_vec());
-        Box::pin(apart(move || source.read(&ranges)))
+        Box::pin(spawn_blocking(move || source.read(&ranges)))
     }
 
     fn read_hints(&self) -> ReadHints {

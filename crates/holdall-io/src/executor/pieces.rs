@@ -131,7 +131,7 @@ impl Pieces {
     ///
     /// # Errors
     /// Returns the same errors as [`Pieces::new`].
-    pub(crate) fn within(
+    pub(crate) fn for_range(
         sources: &Sources,
         limits: &Limits,
         context: ErrorContext,

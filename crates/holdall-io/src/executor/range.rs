@@ -89,7 +89,7 @@ fn compressed(
     }
     let (mut out, wanted) = (Vec::new(), range.end - range.start);
     let context = ErrorContext::default();
-    for piece in Pieces::within(sources, limits, context, c.clone(), range.clone())? {
+    for piece in Pieces::for_range(sources, limits, context, c.clone(), range.clone())? {
         out.extend_from_slice(&piece?);
     }
     if (out.len() as u64) < wanted {
@@ -134,7 +134,7 @@ pub(crate) fn ranges(
     let mut out: Vec<Vec<u8>> = vec![Vec::new(); all.len()];
     let mut at = first;
     let context = ErrorContext::default();
-    for piece in Pieces::within(sources, limits, context, c.clone(), first..last)? {
+    for piece in Pieces::for_range(sources, limits, context, c.clone(), first..last)? {
         let piece = piece?;
         let end = at + piece.len() as u64;
         for (range, out) in all.iter().zip(&mut out) {
@@ -352,7 +352,7 @@ pub fn tables_of(sources: &Sources, components: &[&Component]) -> Result<Vec<Opt
         };
         tables.take(components, ends);
     }
-    Ok(tables.found())
+    Ok(tables.into_tables())
 }
 
 /// A search for the seek tables of components, independent of how bytes are read.
@@ -386,7 +386,7 @@ impl Tables {
     }
 
     /// Returns the tables: one entry for each component, `None` if it has no table.
-    pub(crate) fn found(self) -> Vec<Option<SeekTable>> {
+    pub(crate) fn into_tables(self) -> Vec<Option<SeekTable>> {
         self.found
     }
 }

@@ -5,8 +5,8 @@ use crate::work::Work;
 use crate::workers;
 use holdall_core::codec::Checksums;
 use holdall_core::read::{
-    Access, ComponentDecoder, Decoded, Digests, Extent, Fetch, FetchPart, PartDecoder, Plan,
-    Purpose, Sums, Want,
+    Access, ComponentDecoder, Decoded, DigestCollector, Digests, Extent, Fetch, FetchPart,
+    PartDecoder, Plan, Purpose, Want,
 };
 use holdall_core::{Digest, Error, ErrorKind, Limits, Result};
 use std::sync::{Mutex, PoisonError};
@@ -34,8 +34,8 @@ pub enum FetchTarget<'m> {
 
 /// Decoded bytes that are passed to a visitor.
 pub struct DecodedBytes<'v> {
-    /// The index of the want.
-    pub number: u32,
+    /// The index in [`Plan::wants`] of the want that the bytes belong to.
+    pub want_index: u32,
     /// The offset of the bytes in the component's decoded bytes.
     pub offset: u64,
     /// The bytes, or the error of decoding them.
@@ -52,8 +52,7 @@ pub struct Executor<'a> {
     direct: bool,
     /// Whether the codec's own checksums are compared for frames without a digest.
     checksums: Checksums,
-    /// Whether digests are computed.
-    sums: bool,
+    with_digests: bool,
 }
 
 /// A unit of work for one thread: a fetch, several fetches that are read together, or all fetches of a component that
@@ -70,7 +69,7 @@ struct ThreadState {
     decoder: PartDecoder,
     stored: Vec<u8>,
     decoded: Vec<u8>,
-    sums: Sums,
+    sums: DigestCollector,
 }
 
 impl<'a> Executor<'a> {
@@ -83,13 +82,13 @@ impl<'a> Executor<'a> {
             threads: work.threads(),
             direct: false,
             checksums: Checksums::Compare,
-            sums: true,
+            with_digests: true,
         }
     }
 
     /// Sets whether digests are computed. With `false`, digests that the wants request are ignored.
-    pub(crate) fn sums(mut self, sums: bool) -> Executor<'a> {
-        self.sums = sums;
+    pub(crate) fn with_digests(mut self, with_digests: bool) -> Executor<'a> {
+        self.with_digests = with_digests;
         self
     }
 
@@ -116,7 +115,7 @@ impl<'a> Executor<'a> {
         plan: &Plan,
         mut outs: Vec<FetchTarget<'m>>,
         visit: impl Fn(DecodedBytes<'_>) -> Result<()> + Sync,
-    ) -> Result<Sums> {
+    ) -> Result<DigestCollector> {
         let sums = Mutex::new(self.without_bytes(plan, &visit)?);
         self.run_jobs(plan, longest_first(self.jobs(plan, &mut outs, false)), &visit, |_, own| {
             sums.lock().unwrap_or_else(PoisonError::into_inner).join(own);
@@ -140,8 +139,8 @@ impl<'a> Executor<'a> {
         let mut sums = self.without_bytes(plan, &visit)?;
         let mut left = vec![0u64; plan.wants().len()];
         plan.parts().iter().for_each(|p| left[p.want as usize] += p.stored.end - p.stored.start);
-        for (number, _) in (0..).zip(&left).filter(|(_, left)| **left == 0) {
-            done(number, sums.take_digest(number))?;
+        for (want_index, _) in (0..).zip(&left).filter(|(_, left)| **left == 0) {
+            done(want_index, sums.take_digest(want_index))?;
         }
         let state = Mutex::new((sums, left));
         self.run_jobs(plan, self.jobs(plan, &mut [], true), &visit, |fetches, own| {
@@ -158,7 +157,7 @@ impl<'a> Executor<'a> {
                     }
                 }
             }
-            whole.into_iter().try_for_each(|(number, digest)| done(number, digest))
+            whole.into_iter().try_for_each(|(want_index, digest)| done(want_index, digest))
         })
     }
 
@@ -168,7 +167,7 @@ impl<'a> Executor<'a> {
         plan: &Plan,
         jobs: Vec<Job<'_, '_, '_>>,
         visit: &(impl Fn(DecodedBytes<'_>) -> Result<()> + Sync),
-        after: impl Fn(&[Fetch], Sums) -> Result<()> + Sync,
+        after: impl Fn(&[Fetch], DigestCollector) -> Result<()> + Sync,
     ) -> Result<()> {
         let remote = self.sources.read_hints().at_once;
         let threads = match self.direct {
@@ -179,7 +178,7 @@ impl<'a> Executor<'a> {
             decoder: PartDecoder::new(self.limits),
             stored: Vec::new(),
             decoded: Vec::new(),
-            sums: Sums::default(),
+            sums: DigestCollector::default(),
         };
         workers::for_each(threads, jobs, kept, |kept, Job { fetches, outs, in_order }| {
             let mut outs = outs.iter_mut().map(std::mem::take);
@@ -237,14 +236,14 @@ impl<'a> Executor<'a> {
         &self,
         plan: &Plan,
         visit: &impl Fn(DecodedBytes<'_>) -> Result<()>,
-    ) -> Result<Sums> {
-        let mut sums = Sums::default();
-        for (number, want) in (0u32..).zip(plan.wants()) {
+    ) -> Result<DigestCollector> {
+        let mut sums = DigestCollector::default();
+        for (want_index, want) in (0u32..).zip(plan.wants()) {
             if want.component.stored.is_empty() {
-                sums.take(number, want, 0, &[]);
+                sums.take(want_index, want, 0, &[]);
                 let decoder = ComponentDecoder::new(&want.component, Digests::NONE, self.limits);
                 if let Err(e) = decoder.and_then(|mut decoder| decoder.next()) {
-                    visit(DecodedBytes { number, offset: 0, decoded: Err(e) })
+                    visit(DecodedBytes { want_index, offset: 0, decoded: Err(e) })
                         .map_err(|e| want.in_context(e))?;
                 }
             }
@@ -276,8 +275,12 @@ impl<'a> Executor<'a> {
             Err(e) if e.kind() != ErrorKind::Io && fetch.extent.chunked().is_some() => {
                 for part in plan.parts_of(fetch) {
                     let decoded = Err(e.clone());
-                    visit(DecodedBytes { number: part.want, offset: part.decoded.start, decoded })
-                        .map_err(|e| plan.want(part).in_context(e))?;
+                    visit(DecodedBytes {
+                        want_index: part.want,
+                        offset: part.decoded.start,
+                        decoded,
+                    })
+                    .map_err(|e| plan.want(part).in_context(e))?;
                 }
             }
             read => read??,
@@ -319,7 +322,7 @@ impl<'a> Executor<'a> {
             }
             self.set_checksums(&mut kept.decoder, want);
             let decoded = self.decode(&mut kept.decoder, part, want, bytes, out, &mut kept.decoded);
-            visit(DecodedBytes { number: part.want, offset: part.decoded.start, decoded })
+            visit(DecodedBytes { want_index: part.want, offset: part.decoded.start, decoded })
                 .map_err(|e| want.in_context(e))?;
         }
         Ok(())
@@ -360,7 +363,13 @@ impl<'a> Executor<'a> {
     }
 
     /// Reads plain bytes into memory, and digests them while they are in the processor's cache.
-    fn fill(&self, sums: &mut Sums, plan: &Plan, fetch: &Fetch, out: &mut [u8]) -> Result<()> {
+    fn fill(
+        &self,
+        sums: &mut DigestCollector,
+        plan: &Plan,
+        fetch: &Fetch,
+        out: &mut [u8],
+    ) -> Result<()> {
         let Extent { source, start, .. } = fetch.extent;
         let source = self.sources.at(source);
         let parts = plan.parts_of(fetch);
@@ -374,12 +383,12 @@ impl<'a> Executor<'a> {
         // A direct fetch may reach past the end of the source.
         let len = source.len().saturating_sub(start).min(fetch.extent.len()) as usize;
         let out = &mut out[..len];
-        if !self.sums {
+        if !self.with_digests {
             return source.read_into(start, out);
         }
-        let is_summed = parts.iter().any(|p| plan.want(p).digests.in_shares());
+        let has_digests = parts.iter().any(|p| plan.want(p).digests.in_shares());
         let whole = parts.iter().any(|p| plan.want(p).digests.is_sequential());
-        if !is_summed || whole || self.sources.read_hints().is_remote() {
+        if !has_digests || whole || self.sources.read_hints().is_remote() {
             source.read_into(start, out)?;
             self.sum(sums, plan, parts, start, out);
             return Ok(());
@@ -397,8 +406,15 @@ impl<'a> Executor<'a> {
     }
 
     /// Adds `bytes`, which start at `offset` of the source, to the digests of the parts that they belong to.
-    fn sum(&self, sums: &mut Sums, plan: &Plan, parts: &[FetchPart], offset: u64, bytes: &[u8]) {
-        if !self.sums {
+    fn sum(
+        &self,
+        sums: &mut DigestCollector,
+        plan: &Plan,
+        parts: &[FetchPart],
+        offset: u64,
+        bytes: &[u8],
+    ) {
+        if !self.with_digests {
             return;
         }
         let end = offset + bytes.len() as u64;
@@ -425,10 +441,10 @@ impl<'a> Executor<'a> {
         let Some(part) = fetches.first().and_then(|f| plan.parts_of(f).first()) else {
             return Ok(());
         };
-        let (number, want) = (part.want, plan.want(part));
+        let (want_index, want) = (part.want, plan.want(part));
         let mut decoder = want.decoder(self.limits).map_err(|e| want.in_context(e))?;
         let hints = self.sources.read_hints();
-        let mut visits = Stream { want, number, at: 0, failed: false, visit };
+        let mut visits = Stream { want, want_index, at: 0, failed: false, visit };
         match out {
             // Plain bytes are read directly to their destination.
             Some(FetchTarget::Stored(mut out)) => {
@@ -471,7 +487,7 @@ impl<'a> Executor<'a> {
                 }
             }
         }
-        decoder.digests().for_each(|digest| kept.sums.add_whole(number, digest));
+        decoder.digests().for_each(|digest| kept.sums.add_whole(want_index, digest));
         Ok(())
     }
 
@@ -498,7 +514,7 @@ impl<'a> Executor<'a> {
 /// A component that is being decoded in order.
 struct Stream<'v, V> {
     want: &'v Want,
-    number: u32,
+    want_index: u32,
     /// The number of bytes decoded so far.
     at: u64,
     /// Whether decoding has failed, so that the rest is only read for digests.
@@ -524,7 +540,7 @@ impl<V: Fn(DecodedBytes<'_>) -> Result<()>> Stream<'_, V> {
             self.failed = found.is_err();
             self.at += found.as_ref().map_or(0, |bytes| bytes.len() as u64);
             let decoded = found.as_ref().map(|bytes| &bytes[..]).map_err(Error::clone);
-            (self.visit)(DecodedBytes { number: self.number, offset: at, decoded })
+            (self.visit)(DecodedBytes { want_index: self.want_index, offset: at, decoded })
                 .map_err(|e| self.want.in_context(e))?;
             if self.failed {
                 return Ok(());

@@ -365,8 +365,8 @@ pub(super) fn failure(e: ureq::Error) -> FailedTry {
         ureq::Error::LargeResponseHeader(..) => {
             ANSWER.broken("the headers of the response are too long")
         }
-        ureq::Error::Rustls(e) => FAILED.broken("TLS failed").because(e),
-        ureq::Error::Tls(e) => FAILED.broken(format!("TLS failed: {e}")),
+        ureq::Error::Rustls(e) => FAILED.broken("cannot establish a TLS connection").because(e),
+        ureq::Error::Tls(e) => FAILED.broken(format!("cannot establish a TLS connection: {e}")),
         _ => FAILED.broken("the HTTP library cannot make the request"),
     };
     error.into()

@@ -141,7 +141,9 @@ impl Policy {
         if url.is_secure() || self.schemes == Schemes::HttpToo {
             return Ok(());
         }
-        Err(SCHEME.broken("the scheme is `http`").with_remedy(Remedy::AllowHttp))
+        Err(SCHEME
+            .broken("expected the scheme `https`, found `http`")
+            .with_remedy(Remedy::AllowHttp))
     }
 
     /// Returns the target of redirect number `count` (from 1), from `from` to `location`, if the policy allows it.

@@ -13,7 +13,7 @@ pub struct FailedTry {
     pub(crate) again: Retry,
 }
 
-/// Whether a retry may help.
+/// The use of a retry after a failed try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// A retry would fail in the same way.

@@ -528,10 +528,10 @@ fn fill(
     let vouched = options.check.unwrap_or(file.check()) == Check::Off;
     let sums = Executor::new(file.sources(), file.limits(), &options.work)
         .direct(align == PAGE)
-        .sums(options.check.unwrap_or(file.check()) != Check::Off)
+        .with_digests(options.check.unwrap_or(file.check()) != Check::Off)
         .checksums(if vouched { Checksums::Ignore } else { Checksums::Compare })
         .run(&plan, outs, |visit| {
-            visit.decoded.map(drop).map_err(|e| in_context(visit.number, e))
+            visit.decoded.map(drop).map_err(|e| in_context(visit.want_index, e))
         })?;
     for (number, digest) in sums.finish() {
         let c = &plan.wants()[number as usize].component;

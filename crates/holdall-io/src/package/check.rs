@@ -14,31 +14,31 @@ impl PackageReader {
     /// # Errors
     /// Returns an `Integrity` error if they differ; an `Io` error.
     pub fn check_file(&self, file: &PackageFile, work: &Work) -> Result<u64> {
-        let mut sum = FileHasher::default();
+        let mut hasher = FileHasher::default();
         self.check_descriptor(file)?;
         let (read, crc) = match self.locate(file)? {
             FileBytes::Zip(stored) => {
                 let limits = self.limits();
-                add_all(stored.pieces(limits)?, &mut sum, work)?;
+                add_all(stored.pieces(limits)?, &mut hasher, work)?;
                 (stored.component.stored_len(), Some(stored.crc))
             }
             FileBytes::Disk(path) => {
                 let source = self.source_of(&path)?;
                 let len = on_disk(&path)?.0.min(source.len());
                 let all = Component::for_bytes((0..len).into(), Encoding::Raw, len);
-                add_all(pieces_of(source, all, self.limits())?, &mut sum, work)?;
+                add_all(pieces_of(source, all, self.limits())?, &mut hasher, work)?;
                 (len, None)
             }
         };
-        sum.check(&file.path, file.sha256, crc).map(|()| read)
+        hasher.check(&file.path, file.sha256, crc).map(|()| read)
     }
 }
 
 /// Adds all pieces to the hashes.
-fn add_all(pieces: Pieces, sum: &mut FileHasher, work: &Work) -> Result<()> {
+fn add_all(pieces: Pieces, hasher: &mut FileHasher, work: &Work) -> Result<()> {
     for piece in pieces {
         let piece = piece?;
-        sum.update(&piece);
+        hasher.update(&piece);
         work.advance(piece.len() as u64)?;
     }
     Ok(())

@@ -180,7 +180,7 @@ impl FileSink {
         }
         match writer.empty.recv() {
             Ok(piece) => Ok(piece),
-            Err(_) => Err(self.stop_writer().err().unwrap_or_else(|| IO.broken("writing stopped"))),
+            Err(_) => Err(self.stop_writer().err().unwrap_or_else(|| writer_ended())),
         }
     }
 
@@ -218,7 +218,7 @@ impl FileSink {
         if writer.full.send(piece).is_ok() {
             return Ok(());
         }
-        Err(self.stop_writer().err().unwrap_or_else(|| IO.broken("writing stopped")))
+        Err(self.stop_writer().err().unwrap_or_else(|| writer_ended()))
     }
 
     /// Waits until the background thread has written everything.
@@ -460,4 +460,10 @@ fn write_pieces(
         let _ = back.send(memory);
     }
     Ok(())
+}
+
+/// Returns the error for a background thread that ended before it was told to.
+#[cold]
+fn writer_ended() -> Error {
+    IO.broken("the background thread that writes the file has ended")
 }

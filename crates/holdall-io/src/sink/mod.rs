@@ -1,15 +1,15 @@
 //! Sinks: where a file's bytes are written to.
 
+mod digest_sink;
 mod file;
 mod folder;
 mod stream;
-mod summed;
 mod unpublished;
 
+pub use digest_sink::DigestSink;
 pub use file::{Durability, FileSink};
 pub use folder::FolderSink;
 pub use stream::StreamSink;
-pub use summed::DigestSink;
 pub use unpublished::{folder, sweep, sync_folder};
 
 use crate::error::TO_ADDRESS;

@@ -122,7 +122,7 @@ impl Azure {
     }
 
     fn machine_token(&self, client: Option<&str>) -> Option<Expiring<Option<String>>> {
-        if !self.options.asks_machine() {
+        if !self.options.allows_instance_metadata() {
             return None;
         }
         let client =

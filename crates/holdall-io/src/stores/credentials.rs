@@ -52,7 +52,7 @@ pub(super) fn find(
     if wants_profile {
         return Err(PROFILE.broken("the profile has no credentials"));
     }
-    if options.asks_machine()
+    if options.allows_instance_metadata()
         && let Some(found) = container_keys(options)?
     {
         return Ok(found);
@@ -174,7 +174,7 @@ pub(super) fn container_keys(options: &StoreOptions) -> Result<Option<Expiring<F
 pub(super) fn machine_keys(options: &StoreOptions) -> Option<Expiring<FoundKeys>> {
     let is_off =
         options.env("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("true"));
-    if is_off || !options.asks_machine() {
+    if is_off || !options.allows_instance_metadata() {
         return None;
     }
     let client = machine();

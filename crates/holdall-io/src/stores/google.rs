@@ -136,7 +136,7 @@ pub(super) fn token(body: &[u8]) -> Result<Expiring<Option<String>>> {
 }
 
 fn machine_token(options: &StoreOptions) -> Option<Expiring<Option<String>>> {
-    if !options.asks_machine() {
+    if !options.allows_instance_metadata() {
         return None;
     }
     let host = options.env("GCE_METADATA_HOST");

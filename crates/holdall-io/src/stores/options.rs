@@ -105,8 +105,8 @@ impl StoreOptions {
         self.get("anon").is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
-    /// Returns `true` if the metadata service of the machine may be used.
-    pub(super) fn asks_machine(&self) -> bool {
+    /// Returns `true` if credentials may come from the metadata service of the machine that this program runs on.
+    pub(super) fn allows_instance_metadata(&self) -> bool {
         self.environment.is_none()
     }
 

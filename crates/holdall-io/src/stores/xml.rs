@@ -14,7 +14,9 @@ const MAX_DEPTH: usize = 16;
 /// # Errors
 /// Returns [`ANSWER`] if the text is not XML, or has a document type. (Only a document type can define custom entities.)
 pub(super) fn read(bytes: &[u8], mut visit: impl FnMut(&[&str], Option<String>)) -> Result<()> {
-    let Ok(text) = std::str::from_utf8(bytes) else { return Err(broken("it is not UTF-8")) };
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return Err(broken("the response is not UTF-8"));
+    };
     let mut rest = text.trim_start_matches('\u{feff}');
     let mut path: Vec<&str> = Vec::new();
     let mut own = String::new();
@@ -29,19 +31,19 @@ pub(super) fn read(bytes: &[u8], mut visit: impl FnMut(&[&str], Option<String>))
             continue;
         }
         if let Some(data) = tag.strip_prefix("<![CDATA[") {
-            let end = data.find("]]>").ok_or_else(|| broken("it is cut off"))?;
+            let end = data.find("]]>").ok_or_else(|| broken("a CDATA section has no `]]>`"))?;
             own.push_str(&data[..end]);
             rest = &data[end + 3..];
             continue;
         }
         if tag.starts_with("<!") {
-            return Err(broken("it has a document type"));
+            return Err(broken("the response has a document type"));
         }
         if tag.starts_with("<?") {
             rest = after(tag, "?>")?;
             continue;
         }
-        let end = tag.find('>').ok_or_else(|| broken("it is cut off"))?;
+        let end = tag.find('>').ok_or_else(|| broken("a tag has no `>`"))?;
         let inner = &tag[1..end];
         rest = &tag[end + 1..];
         if let Some(name) = inner.strip_prefix('/') {
@@ -56,9 +58,9 @@ pub(super) fn read(bytes: &[u8], mut visit: impl FnMut(&[&str], Option<String>))
         }
         let is_empty = inner.ends_with('/');
         let name = inner.trim_end_matches('/').split([' ', '\t', '\r', '\n']).next();
-        path.push(name.filter(|name| !name.is_empty()).ok_or_else(|| broken("it is not XML"))?);
+        path.push(name.filter(|name| !name.is_empty()).ok_or_else(|| broken("a tag has no name"))?);
         if path.len() > MAX_DEPTH {
-            return Err(broken("its elements are nested too deep"));
+            return Err(broken(&format!("elements are nested deeper than {MAX_DEPTH}")));
         }
         own.clear();
         is_leaf = !is_empty;
@@ -69,7 +71,7 @@ pub(super) fn read(bytes: &[u8], mut visit: impl FnMut(&[&str], Option<String>))
     }
     match path.is_empty() && !text.trim().is_empty() {
         true => Ok(()),
-        false => Err(broken("it is cut off")),
+        false => Err(broken("the response ends before its root element does")),
     }
 }
 
@@ -85,7 +87,9 @@ pub(super) fn find(bytes: &[u8], name: &str) -> Option<String> {
 }
 
 fn after<'a>(text: &'a str, mark: &str) -> Result<&'a str> {
-    text.split_once(mark).map(|(_, rest)| rest).ok_or_else(|| broken("it is cut off"))
+    text.split_once(mark)
+        .map(|(_, rest)| rest)
+        .ok_or_else(|| broken(&format!("a comment or an instruction has no `{mark}`")))
 }
 
 /// Decodes the five predefined entities of XML, and character references.
@@ -93,7 +97,8 @@ fn unescape(text: &str, out: &mut String) -> Result<()> {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {
         out.push_str(before);
-        let (name, after) = after.split_once(';').ok_or_else(|| broken("it has a bare `&`"))?;
+        let (name, after) =
+            after.split_once(';').ok_or_else(|| broken("a `&` begins no entity"))?;
         let number = name.strip_prefix('#').and_then(|digits| match digits.strip_prefix('x') {
             Some(hex) => u32::from_str_radix(hex, 16).ok(),
             None => digits.parse().ok(),

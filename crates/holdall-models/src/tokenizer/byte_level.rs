@@ -142,7 +142,8 @@ pub(super) fn read_merges(source: Source<'_>) -> Result<Vec<String>> {
         let mut pieces = line.split_whitespace();
         let (Some(a), Some(b), None) = (pieces.next(), pieces.next(), pieces.next()) else {
             let context = format!("line {}", at.saturating_add(1));
-            let e = checked_merge(line).err().unwrap_or_else(|| MERGE.broken("three pieces"));
+            let message = format!("expected two pieces, found `{}`", line.escaped());
+            let e = checked_merge(line).err().unwrap_or_else(|| MERGE.broken(message));
             return Err(e.within(context).in_source(NAME));
         };
         out.push(format!("{a} {b}"));

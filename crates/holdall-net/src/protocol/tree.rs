@@ -464,7 +464,7 @@ mod tests {
             |r: Range<u64>| Ok(Bytes::copy_from_slice(&file[r.start as usize..r.end as usize]));
         let tree = Tree::new(file.len() as u64, &read).unwrap();
         assert_eq!(tree.root(), Root(*blake3::hash(&file).as_bytes()));
-        let fails = |_| Err(crate::rules::CHANGED.broken("it is another"));
+        let fails = |_| Err(crate::rules::CHANGED.broken("the file has changed"));
         assert_eq!(Tree::new(1 << 30, &fails).unwrap_err().code(), "net/changed");
     }
 }

@@ -286,7 +286,9 @@ impl Peer {
             let tree = if with_proofs { Some(file.tree()?) } else { None };
             Ok((file, index, tree))
         });
-        let opened = opened.await.unwrap_or_else(|_| Err(FAILED.broken("the server failed")));
+        let opened = opened.await.unwrap_or_else(|_| {
+            Err(FAILED.broken("an internal error: the thread that reads the file panicked"))
+        });
         let (file, found) = match opened {
             Ok((file, index, tree)) => {
                 let found = (file.id(), file.len(), index);
@@ -502,7 +504,10 @@ impl Spelling {
         });
         let (bytes, prover) = match spelled.await {
             Ok(spelled) => spelled,
-            Err(_) => (Err(FAILED.broken("the server failed")), None),
+            Err(_) => (
+                Err(FAILED.broken("an internal error: the thread that reads the file panicked")),
+                None,
+            ),
         };
         self.prover = prover;
         bytes

@@ -136,7 +136,7 @@ class Arrow:
         if not any(isinstance(node, dict) and "arrow." in json.dumps(node) for *_, node in self._columns):
             return plain, None
         given = self._field(as_views, True)
-        # Strings can have ends of 32 bits from the beginning.
+        # Strings can have offsets of 32 bits from the beginning.
         columns = [(to[0], *of[1:]) if _SHORT.get(of[0]) == to[0] else of for of, to in zip(plain[4], given[4])]
         stored: Field = (*plain[:4], columns, plain[5])
         if _has_form(stored, given):
@@ -369,7 +369,7 @@ def _has_form(plain: Field, given: Field) -> bool:
     return all(_has_form(a, b) for a, b in zip([*plain[4], *plain[5]], [*given[4], *given[5]]))
 
 
-#: Format strings of columns of strings with ends of 32 bits, by those with ends of 64 bits.
+#: Format strings of columns of strings with 32-bit offsets, by those with 64-bit offsets.
 _SHORT = {"U": "u", "Z": "z"}
 #: Format strings of times of day and durations of 64 bits.
 _COUNTS = ("ttu", "ttn", "tDs", "tDm", "tDu", "tDn")

@@ -211,8 +211,8 @@ def stored(array: Any, node: Any = None) -> Any:
         values = _items(pa, array.values[array.offset * size : (array.offset + len(array)) * size], node)
         return pa.FixedSizeListArray.from_arrays(values, size, mask=array.is_null())
     lengths = _compute().fill_null(_compute().list_value_length(array), 0).cast(pa.int64())
-    ends = pa.concat_arrays([pa.array([0], pa.int64()), _compute().cumulative_sum(lengths)])
-    return pa.LargeListArray.from_arrays(ends, _items(pa, _compute().list_flatten(array), node), mask=array.is_null())
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), _compute().cumulative_sum(lengths)])
+    return pa.LargeListArray.from_arrays(offsets, _items(pa, _compute().list_flatten(array), node), mask=array.is_null())
 
 
 def _items(pa: Any, values: Any, node: Any) -> Any:
@@ -332,8 +332,8 @@ def restored(array: Any, kind: Any, node: Any = None) -> Any:
         if types.is_fixed_size_list(kind):
             return pa.FixedSizeListArray.from_arrays(values, type=kind, mask=mask)
         is_short = types.is_list(kind)
-        ends = array.offsets.cast(pa.int32() if is_short else pa.int64())
-        return (pa.ListArray if is_short else pa.LargeListArray).from_arrays(ends, values, type=kind, mask=mask)
+        offsets = array.offsets.cast(pa.int32() if is_short else pa.int64())
+        return (pa.ListArray if is_short else pa.LargeListArray).from_arrays(offsets, values, type=kind, mask=mask)
     if types.is_null(kind):
         return pa.nulls(len(array))
     # Units that are coarser than nanoseconds round down times of other programs.

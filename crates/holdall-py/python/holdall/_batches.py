@@ -229,8 +229,8 @@ def new_memory(nbytes: int) -> np.ndarray[Any, Any]:
 def _runs(native: _holdall.Records, path: str, positions: np.ndarray[Any, Any]) -> tuple[Any, np.ndarray[Any, Any]]:
     import numpy as np
 
-    data, ends = native.ragged(path, positions)
-    memory: Any = ends
+    data, offset_bytes = native.ragged(path, positions)
+    memory: Any = offset_bytes
     return memoryview(data), np.frombuffer(memory, "<i8").astype(np.int64)  # type: ignore[arg-type]
 
 

@@ -121,7 +121,7 @@ def build(
     else:
         # The schema says how lists with nulls are stored.
         is_table = table(records) is not None and schema is not None
-        source = rows(records, json.loads(_holdall.record_kind(_schema(schema), path)) if is_table else None)  # type: ignore[arg-type]
+        source = rows(records, json.loads(_holdall.record_schema(_schema(schema), path)) if is_table else None)  # type: ignore[arg-type]
     writing = _writing(format, version, attributes, encoding, level, digest, None, overwrite, sync, threads)
     # A file is read, and then the new one is written.
     with listening(progress, 2 if isinstance(records, (str, os.PathLike)) else 1) as listener:

@@ -64,7 +64,7 @@ class Dataset:
         dedup: bool = False,
     ) -> None:
         found, records, _ = kind_of(records, schema, form)
-        self._kind = _holdall.record_kind(_schema(found), path)
+        self._kind = _holdall.record_schema(_schema(found), path)
         self._source = rows_of_columns(records) if isinstance(records, Mapping) else rows(records, json.loads(self._kind))
         self._form = form
         self._how = filling(ignore_unknown, True, check, None, ())

@@ -10,7 +10,7 @@ __all__ = [
     "Answers", "Arriving", "Blob", "Buffer", "Column", "Columns", "Edit", "File", "Model", "Package", "Part", "PrivateMaps", "Records", "Server", "Staged", "Writer", "__version__", "another_handle", "append", "arrow_array",
     "arrow_schema", "arrow_stream", "arrow_views", "build", "command", "compact", "contents", "delta_apply", "delta_convert", "delta_fold", "delta_make", "delta_show", "encode_records", "encode_runs", "fetch", "file_attribute", "formats", "limit_remedies", "model_convert", "model_diff", "model_folder", "model_restore", "model_vocabulary",
     "noted", "pack",
-    "recipe_described", "recipe_texts", "record_kind", "record_types", "remedies", "row_columns", "salvage", "sample", "sample_among", "save", "scan", "shuffle_numbers",
+    "recipe_described", "recipe_texts", "record_schema", "record_types", "remedies", "row_columns", "salvage", "sample", "sample_among", "save", "scan", "shuffle_numbers",
     "schema_check", "schema_code", "schema_diff", "schema_header", "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view",
     "shrink", "type_name",
 ]  # fmt: skip
@@ -151,7 +151,7 @@ def build(
     writing: dict[str, Any],
     progress: _Progress,
 ) -> dict[str, Any]: ...
-def record_kind(schema: _Given, path: str | None) -> str: ...
+def record_schema(schema: _Given, path: str | None) -> str: ...
 def encode_records(
     name: str,
     kind: str,

@@ -153,8 +153,8 @@ def _other(all: Records, of: Records | Selection, path: str, at: int, maybe: boo
     if items is not None and all._types.rows[items].kind == "scalar" and all._types.rows[items].more != "bool":
         import numpy as np
 
-        data, ends = all._native.ragged(path, of._picked())
-        buffer: Any = ends
+        data, offset_bytes = all._native.ragged(path, of._picked())
+        buffer: Any = offset_bytes
         dtype = _element(all._types.rows[items].more)
         offsets = np.frombuffer(buffer, "<i8").tolist()
         # The arrays are parts of one array, which belongs to the frame.

@@ -215,8 +215,8 @@ class Records(Sequence[Any]):
         if items is None or form is None or self._types.rows[items].heap:
             what = f"`{path}` is not an array of any length of fixed elements: {self._types.describe(at)}"
             self._wrong(what, "column(path) or values(path)")
-        data, ends = self._native.ragged(path, self._picked())
-        buffer: Any = ends
+        data, offset_bytes = self._native.ragged(path, self._picked())
+        buffer: Any = offset_bytes
         offsets: np.ndarray[Any, Any] = np.frombuffer(buffer, "<i8")
         stride = self._types.rows[items].stride
         values = ndarray((int(offsets[-1]), *form.shape), form.dtype, data, 0, (stride, *form.strides))

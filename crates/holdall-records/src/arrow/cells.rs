@@ -200,8 +200,8 @@ pub(super) fn decimals(array: &dyn Array) -> Option<Texts<'_>> {
 /// Returns the elements of all lists, and a function that returns the range of the elements of a row. The elements of
 /// maps are structs of a key and a value.
 pub(super) fn lists(array: &dyn Array) -> Option<(&dyn Array, Elements<'_>)> {
-    fn at<N: Copy + TryInto<usize>>(ends: &[N], row: usize) -> Range<usize> {
-        let end = |at: usize| ends.get(at).and_then(|n| (*n).try_into().ok()).unwrap_or(0);
+    fn at<N: Copy + TryInto<usize>>(offsets: &[N], row: usize) -> Range<usize> {
+        let end = |at: usize| offsets.get(at).and_then(|n| (*n).try_into().ok()).unwrap_or(0);
         end(row)..end(row + 1)
     }
     match array.data_type() {

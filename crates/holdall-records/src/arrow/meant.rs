@@ -126,11 +126,11 @@ pub(super) fn array(
     nulls: Option<NullBuffer>,
 ) -> Result<Option<ArrayRef>> {
     let is_null = |row: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-    if let (DataType::Decimal128(digits, scale), Values::Runs(ends, bytes)) =
+    if let (DataType::Decimal128(digits, scale), Values::Binary64(offsets, bytes)) =
         (field.data_type(), values)
     {
         let meaning = Meaning::Decimal(*digits, u8::try_from(*scale).unwrap_or(0));
-        let ends: Vec<usize> = ends
+        let offsets: Vec<usize> = offsets
             .as_chunks::<8>()
             .0
             .iter()
@@ -140,7 +140,7 @@ pub(super) fn array(
             if is_null(row) {
                 return Ok(None);
             }
-            let run = ends.get(row).zip(ends.get(row + 1));
+            let run = offsets.get(row).zip(offsets.get(row + 1));
             let run = run.and_then(|(start, end)| bytes.get(*start..*end)).unwrap_or_default();
             let text = String::from_utf8_lossy(run);
             let wrong =

@@ -17,14 +17,14 @@ pub(crate) mod block;
 mod cells;
 mod element;
 pub(crate) mod json;
-mod kind;
 mod meant;
 mod read;
+mod row_schema;
 pub(crate) mod table;
 mod types;
 pub(crate) mod write;
 
-pub use kind::kind;
+pub use row_schema::row_schema;
 
 use crate::gather::RowSelection;
 use crate::rules::ARROW;

@@ -37,7 +37,7 @@ pub(super) fn array(field: &Field, column: Gathered) -> Result<ArrayRef> {
             Arc::new(BooleanArray::new(bits, nulls))
         }
         (Values::Numbers(data), ty) => numbers(ty, data.freeze(), len, nulls)?,
-        (Values::Places(data, e), _) => {
+        (Values::EnumIndices(data, e), _) => {
             let values: StringArray = e.values.iter().map(|v| Some(&**v)).collect();
             let (data, values) = (data.freeze(), Arc::new(values));
             match e.width {
@@ -46,29 +46,31 @@ pub(super) fn array(field: &Field, column: Gathered) -> Result<ArrayRef> {
                 IndexWidth::Four => dictionary::<t::UInt32Type>(data, nulls, values)?,
             }
         }
-        (Values::Runs(ends, bytes), DataType::LargeUtf8) => {
-            byte_array::<t::LargeUtf8Type>(ends, bytes, nulls)?
+        (Values::Binary64(offsets, bytes), DataType::LargeUtf8) => {
+            byte_array::<t::LargeUtf8Type>(offsets, bytes, nulls)?
         }
-        (Values::Runs(ends, bytes), _) => byte_array::<t::LargeBinaryType>(ends, bytes, nulls)?,
+        (Values::Binary64(offsets, bytes), _) => {
+            byte_array::<t::LargeBinaryType>(offsets, bytes, nulls)?
+        }
         (Values::Struct(members), DataType::Struct(fields)) => {
             let below = fields.iter().zip(members).map(|(field, member)| array(field, member));
             let below = below.collect::<Result<Vec<_>>>()?;
             let made = StructArray::try_new_with_length(fields.clone(), below, nulls, len);
             Arc::new(made.map_err(refused)?)
         }
-        (Values::Lists(ends, below), DataType::LargeList(item)) => {
+        (Values::Lists(offsets, below), DataType::LargeList(item)) => {
             let below = array(item, *below)?;
-            let made = LargeListArray::try_new(item.clone(), offsets(ends), below, nulls);
+            let made = LargeListArray::try_new(item.clone(), offset_buffer(offsets), below, nulls);
             Arc::new(made.map_err(refused)?)
         }
-        (Values::Lists(ends, below), DataType::Map(entries, _)) => {
+        (Values::Lists(offsets, below), DataType::Map(entries, _)) => {
             let below = array(entries, *below)?;
             let long = |_| ARROW.broken("the maps of a batch have more than 2^31 entries");
-            let ends = offsets(ends);
-            let ends = ends.iter().map(|end| i32::try_from(*end));
-            let ends = ends.collect::<Result<Vec<i32>, _>>().map_err(long)?;
-            let (ends, below) = (OffsetBuffer::new(ends.into()), below.as_struct().clone());
-            let made = MapArray::try_new(entries.clone(), ends, below, nulls, false);
+            let offsets = offset_buffer(offsets);
+            let offsets = offsets.iter().map(|end| i32::try_from(*end));
+            let offsets = offsets.collect::<Result<Vec<i32>, _>>().map_err(long)?;
+            let (offsets, below) = (OffsetBuffer::new(offsets.into()), below.as_struct().clone());
+            let made = MapArray::try_new(entries.clone(), offsets, below, nulls, false);
             Arc::new(made.map_err(refused)?)
         }
         (Values::Fixed(below), DataType::FixedSizeList(item, count)) => {
@@ -121,16 +123,16 @@ fn dictionary<K: ArrowDictionaryKeyType>(
 }
 
 fn byte_array<T: ByteArrayType<Offset = i64>>(
-    ends: Bytes,
+    offsets: Bytes,
     bytes: Bytes,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
-    let made = GenericByteArray::<T>::try_new(offsets(ends), bytes.into(), nulls);
+    let made = GenericByteArray::<T>::try_new(offset_buffer(offsets), bytes.into(), nulls);
     Ok(Arc::new(made.map_err(super::refused)?))
 }
 
-fn offsets(ends: Bytes) -> OffsetBuffer<i64> {
-    OffsetBuffer::new(scalars(ends))
+fn offset_buffer(offsets: Bytes) -> OffsetBuffer<i64> {
+    OffsetBuffer::new(scalars(offsets))
 }
 
 /// Converts little-endian numbers to the machine's byte order. Copies them if they are not aligned.
@@ -151,7 +153,7 @@ fn scalars<T: ArrowNativeType>(data: Bytes) -> ScalarBuffer<T> {
 /// Returns the runs of a blob, and the field of their column.
 pub(super) fn runs(blob: &Blob, range: Range<u64>) -> Result<(FieldRef, ArrayRef)> {
     let most = blob.0.limits.decoded_len;
-    let (mut bytes, mut ends) = (Vec::new(), vec![0; size_of::<i64>()]);
+    let (mut bytes, mut offsets) = (Vec::new(), vec![0; size_of::<i64>()]);
     let (dtype, ty) = match blob.content() {
         Content::Utf8 | Content::Json => (None, DataType::LargeUtf8),
         Content::Bytes => (None, DataType::LargeBinary),
@@ -174,11 +176,11 @@ pub(super) fn runs(blob: &Blob, range: Range<u64>) -> Result<(FieldRef, ArrayRef
             return Err(placed(TOO_LARGE.broken(message), blob.tensor()));
         }
         bytes.extend_from_slice(&run);
-        ends.extend(((bytes.len() / width) as u64).to_le_bytes());
+        offsets.extend(((bytes.len() / width) as u64).to_le_bytes());
     }
-    let (ends, count, bytes) = (ends.into(), bytes.len() / width, Bytes::from(bytes));
+    let (offsets, count, bytes) = (offsets.into(), bytes.len() / width, Bytes::from(bytes));
     let values = match dtype {
-        None => Values::Runs(ends, bytes),
+        None => Values::Binary64(offsets, bytes),
         Some(dtype) => {
             let below =
                 tensor(ColumnBytes::Shared(bytes), dtype, 1, count).map_err(|wrong| match wrong {
@@ -187,7 +189,7 @@ pub(super) fn runs(blob: &Blob, range: Range<u64>) -> Result<(FieldRef, ArrayRef
                         placed(BOOL_BYTE.broken("found a byte that is not 0 or 1"), blob.tensor())
                     }
                 });
-            Values::Lists(ends, Box::new(below?))
+            Values::Lists(offsets, Box::new(below?))
         }
     };
     let field = Arc::new(Field::new(blob.tensor().name(), ty, false));

@@ -352,10 +352,10 @@ where
     let Some(array) = array.as_bytes_opt::<T>() else { return false };
     let Some(range) = range(array) else { return false };
     let Some(bytes) = array.values().get(range.clone()) else { return false };
-    let ends = array.value_offsets();
-    let is_in_order = ends.windows(2).all(|pair| matches!(pair, [start, end] if start <= end));
+    let offsets = array.value_offsets();
+    let is_in_order = offsets.windows(2).all(|pair| matches!(pair, [start, end] if start <= end));
     let is_empty = |row: usize| {
-        let pair = ends.get(row..row + 2).unwrap_or_default();
+        let pair = offsets.get(row..row + 2).unwrap_or_default();
         matches!(pair, [start, end] if start == end)
     };
     let are_nulls_empty = array.nulls().is_none_or(|nulls| {
@@ -365,7 +365,7 @@ where
         || bytes.is_ascii()
         || std::str::from_utf8(bytes).is_ok_and(|text| {
             let at = |end: &T::Offset| (*end).try_into().unwrap_or(usize::MAX);
-            ends.iter().all(|end| text.is_char_boundary(at(end).wrapping_sub(range.start)))
+            offsets.iter().all(|end| text.is_char_boundary(at(end).wrapping_sub(range.start)))
         });
     is_in_order && are_nulls_empty && is_valid
 }
@@ -375,8 +375,8 @@ fn range<T: ByteArrayType>(array: &GenericByteArray<T>) -> Option<Range<usize>>
 where
     T::Offset: TryInto<usize>,
 {
-    let ends = array.value_offsets();
-    let [first, last] = [ends.first(), ends.last()].map(|end| (*end?).try_into().ok());
+    let offsets = array.value_offsets();
+    let [first, last] = [offsets.first(), offsets.last()].map(|end| (*end?).try_into().ok());
     Some(first?..last?)
 }
 
@@ -492,11 +492,11 @@ fn entries<'r, T: ByteArrayType>(
     T::Offset: TryInto<u64>,
 {
     let Some(array) = column.array.as_bytes_opt::<T>() else { return };
-    let ends = array.value_offsets();
+    let offsets = array.value_offsets();
     let end = |end: &T::Offset| (*end).try_into().unwrap_or(0);
-    let shift = column.base.wrapping_sub(ends.first().map_or(0, end));
-    let mut start = ends.get(rows.start).map_or(0, end);
-    for (slot, next) in slots.zip(ends.get(rows.start + 1..).unwrap_or_default()) {
+    let shift = column.base.wrapping_sub(offsets.first().map_or(0, end));
+    let mut start = offsets.get(rows.start).map_or(0, end);
+    for (slot, next) in slots.zip(offsets.get(rows.start + 1..).unwrap_or_default()) {
         let next = end(next);
         let len = next - start;
         if len > 0

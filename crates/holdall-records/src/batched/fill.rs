@@ -14,7 +14,7 @@ use serde_json::Value;
 
 impl DatasetWriter {
     /// Adds a record for each row.
-    pub(crate) fn batches(&mut self, batched: Batched, options: &FillOptions) -> Result<()> {
+    pub(crate) fn add_batches(&mut self, batched: Batched, options: &FillOptions) -> Result<()> {
         let (schema, kind, limits) = (self.schema.clone(), self.kind.clone(), self.limits.clone());
         let vocabulary = self.vocabulary.clone();
         let checks = options.checks(&kind, &vocabulary);

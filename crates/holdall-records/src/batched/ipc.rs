@@ -133,7 +133,8 @@ fn framed(source: &Source, at: u64) -> Result<Option<Block>> {
     let head = source.get(at, len)?;
     let body = message(&head)?.bodyLength();
     let placed = i64::try_from(at).ok().zip(i32::try_from(len).ok());
-    let (at, len) = placed.ok_or_else(|| COLUMNS.broken("a message is too long"))?;
+    let (at, len) = placed
+        .ok_or_else(|| COLUMNS.broken(format!("a message of {len} bytes is longer than 2 GiB")))?;
     Ok(Some(Block::new(at, len, body)))
 }
 

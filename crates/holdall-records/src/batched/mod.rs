@@ -73,7 +73,7 @@ impl Batched {
     }
 
     /// Returns the schema of a row, if it is known before the first batch.
-    pub(crate) fn kind(&self) -> Result<Option<Value>> {
-        self.schema.as_ref().map(|schema| crate::arrow::kind(schema)).transpose()
+    pub(crate) fn row_schema(&self) -> Result<Option<Value>> {
+        self.schema.as_ref().map(|schema| crate::arrow::row_schema(schema)).transpose()
     }
 }

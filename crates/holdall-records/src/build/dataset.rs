@@ -31,7 +31,7 @@ pub struct DatasetWriter {
     name: String,
     pub(crate) kind: Value,
     /// The text of `kind` in its author's order, which the file will contain.
-    kind_text: String,
+    schema_text: String,
     pub(crate) schema: Schema,
     pub(crate) ty: TypeId,
     extent: Extent,
@@ -78,7 +78,7 @@ impl DatasetWriter {
         Ok(DatasetWriter {
             pending: None,
             name: name.to_owned(),
-            kind_text: kind.to_string(),
+            schema_text: kind.to_string(),
             kind,
             schema,
             ty,
@@ -109,7 +109,7 @@ impl DatasetWriter {
         work: &Work,
     ) -> Result<DatasetWriter> {
         let dataset = DatasetWriter::new(name, &schema.json, folder, limits, work)?;
-        let dataset = dataset.with_kind_text(schema.normal_text());
+        let dataset = dataset.with_schema_text(schema.normal_text());
         Ok(dataset.with_vocabulary(schema.vocabulary.clone()))
     }
 
@@ -128,8 +128,8 @@ impl DatasetWriter {
     }
 
     /// Sets the text of the schema to an equivalent one with another order of keywords.
-    pub(crate) fn with_kind_text(mut self, text: String) -> DatasetWriter {
-        self.kind_text = text;
+    pub(crate) fn with_schema_text(mut self, text: String) -> DatasetWriter {
+        self.schema_text = text;
         self
     }
 
@@ -298,7 +298,7 @@ impl DatasetWriter {
     #[cfg(feature = "arrow")]
     pub(super) fn into_spec(self, count: u64) -> TensorSpec {
         self.pending.into_iter().for_each(PendingWriter::resolve);
-        super::spec(&self.name, RECORDS, count, self.kind_text)
+        super::spec(&self.name, RECORDS, count, self.schema_text)
     }
 
     pub(super) fn added(&mut self, count: u64) {
@@ -322,7 +322,7 @@ impl std::convert::From<DatasetWriter> for FinishedTensor {
         }
         FinishedTensor {
             pending: dataset.pending,
-            kind: dataset.kind_text,
+            kind: dataset.schema_text,
             name: dataset.name,
             layout: RECORDS,
             count: dataset.count,

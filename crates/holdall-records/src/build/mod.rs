@@ -40,8 +40,8 @@ use holdall_io::sink::FileSink;
 use holdall_io::{Work, WriteOptions, Writer};
 use holdall_json::parse;
 use holdall_schema::{
-    Content, Document, KIND_ATTRIBUTE, Node, Path, Root, SCHEMA_ATTRIBUTE, Schema, SchemaLimits,
-    Segment, normalize, record_kind, record_text,
+    Content, Document, Node, Path, Root, SCHEMA_ATTRIBUTE, Schema, SchemaLimits, Segment,
+    TENSOR_SCHEMA_ATTRIBUTE, normalize, record_schema, record_text,
 };
 pub(crate) use merge::{Merge, check_block};
 use pending::{PendingWriter, PendingWriters};
@@ -64,7 +64,7 @@ use std::path::PathBuf;
 ///     "properties": {"text": {"TypeDef:String": true}, "label": {"TypeDef:Int32": true}},
 /// });
 /// let mut build = Build::create("train.mt", &WriteOptions::new())?;
-/// let mut samples = build.dataset_with_kind("samples", &kind)?;
+/// let mut samples = build.dataset_with_schema("samples", &kind)?;
 /// samples.text(br#"{"text": "good", "label": 1}"#)?;
 /// build.add(samples)?;
 /// build.finish()?;
@@ -206,11 +206,11 @@ impl Build {
             (schema, Node::Dataset { pointer, .. }) => (schema, pointer),
             _ => return Err(self.no_node(name, "dataset")),
         };
-        let Some(kind) = record_kind(&schema.json, pointer) else {
+        let Some(kind) = record_schema(&schema.json, pointer) else {
             return Err(self.no_node(name, "dataset"));
         };
         let text = record_text(&kind, &schema.text, pointer, self.limits.depth);
-        Ok(self.dataset_with_kind(name, &kind)?.with_kind_text(text))
+        Ok(self.dataset_with_schema(name, &kind)?.with_schema_text(text))
     }
 
     /// Begins a dataset with this schema of a record. The keywords and properties of a JSON value are sorted;
@@ -219,7 +219,7 @@ impl Build {
     /// # Errors
     /// Returns an error of the `schema/…` rules if the schema is invalid, or an unsupported error if the format has no
     /// datasets.
-    pub fn dataset_with_kind(&self, name: &str, kind: &Value) -> Result<DatasetWriter> {
+    pub fn dataset_with_schema(&self, name: &str, kind: &Value) -> Result<DatasetWriter> {
         let kind = normalize(kind.clone())?;
         self.check_format(name, RECORDS, &kind)?;
         DatasetWriter::new(name, &kind, &self.folder, &self.limits, &self.options.work)
@@ -241,9 +241,9 @@ impl Build {
         let own = |e: holdall_core::Error| e.in_source(&schema.name);
         match schema.schema.root() {
             Root::Record(_) => {
-                let dataset = self.dataset_with_kind(path.unwrap_or(RECORDS), &schema.json);
+                let dataset = self.dataset_with_schema(path.unwrap_or(RECORDS), &schema.json);
                 let dataset = dataset.map_err(own)?.with_vocabulary(schema.vocabulary.clone());
-                let dataset = dataset.with_kind_text(schema.normal_text());
+                let dataset = dataset.with_schema_text(schema.normal_text());
                 Ok((self, dataset))
             }
             Root::References(_) => {
@@ -551,7 +551,7 @@ impl Build {
 
 /// Returns the description of a tensor with this layout and without components.
 pub(crate) fn spec(name: &str, layout: &str, count: u64, kind: String) -> TensorSpec {
-    let kind = (KIND_ATTRIBUTE.to_owned(), Attribute::Text(kind));
+    let kind = (TENSOR_SCHEMA_ATTRIBUTE.to_owned(), Attribute::Text(kind));
     TensorSpec {
         name: name.to_owned(),
         shape: vec![count],

@@ -20,21 +20,23 @@ struct Names {
 /// The obligation to add one of them. Dropping it does not fulfil it.
 pub(crate) struct PendingWriter {
     to: PendingWriters,
-    number: u64,
+    id: u64,
 }
 
 impl PendingWriters {
     /// Records that a dataset or blob was handed out.
     pub(super) fn register(&self, name: &str) -> PendingWriter {
         let mut names = self.names();
-        let number = names.next;
+        let id = names.next;
         names.next += 1;
-        names.out.insert(number, name.to_owned());
-        PendingWriter { to: self.clone(), number }
+        names.out.insert(id, name.to_owned());
+        PendingWriter { to: self.clone(), id }
     }
 
+    /// Checks that every started tensor was added or discarded.
+    ///
     /// # Errors
-    /// Returns `build/not-added` if one of them was neither added nor discarded.
+    /// Returns `build/not-added` if one was neither added nor discarded.
     pub(super) fn check(&self) -> Result<()> {
         let names = self.names();
         if names.out.is_empty() {
@@ -54,6 +56,6 @@ impl PendingWriters {
 impl PendingWriter {
     /// Fulfils the obligation: the dataset or blob was added or discarded.
     pub(super) fn resolve(self) {
-        self.to.names().out.remove(&self.number);
+        self.to.names().out.remove(&self.id);
     }
 }

@@ -1,8 +1,8 @@
 //! Gathers the runs of a blob as a column.
 
-use super::block::is_of;
-use super::fill::parts;
-use super::plan::{Content as TextContent, END};
+use super::block::has_content;
+use super::fill::split_at_offsets_64;
+use super::plan::{Content as TextContent, OFFSET_64};
 use super::{Gathered, RunSelection, Values};
 use crate::{Blob, placed};
 use bytes::Bytes;
@@ -13,8 +13,8 @@ use holdall_schema::record::rules::{TOO_LARGE, UTF8};
 use std::ops::Range;
 
 impl Blob {
-    /// Returns the chosen runs, which are texts or bytes, as a column: [`Values::Runs`]. JSON is text. Their bytes are not copied if they
-    /// are in memory, one after the other.
+    /// Returns the chosen runs, which are texts or bytes, as a column: [`Values::Binary64`]. JSON is text. Their bytes
+    /// are not copied if they are in memory, one after the other.
     ///
     /// # Errors
     /// Returns `records/content` for a blob of elements, the errors of [`Blob::str`] and [`Blob::bytes`], and
@@ -22,7 +22,7 @@ impl Blob {
     /// share their bytes.
     pub fn gather(&self, chosen: &RunSelection<'_>) -> Result<Gathered> {
         self.check_content(!matches!(self.content(), Content::Elements(_)), "texts or bytes")?;
-        let (ends, bytes) = match chosen {
+        let (offsets, data) = match chosen {
             RunSelection::Range(range) => {
                 if *range == (0..self.len()) {
                     self.compare()?;
@@ -38,20 +38,26 @@ impl Blob {
             Content::Utf8 | Content::Json => TextContent::Text,
             Content::Bytes | Content::Elements(_) => TextContent::Any,
         };
-        let after_first = ends.get(END..).unwrap_or_default();
+        let after_first = offsets.get(OFFSET_64..).unwrap_or_default();
         let depth = self.0.limits.depth;
-        if !is_of(content, Some(&bytes), parts(&bytes, after_first), |_| true, depth) {
+        if !has_content(
+            content,
+            Some(&data),
+            split_at_offsets_64(&data, after_first),
+            |_| true,
+            depth,
+        ) {
             return Err(self.wrong(chosen));
         }
         Ok(Gathered {
-            len: after_first.len() / END,
+            len: after_first.len() / OFFSET_64,
             absent: 0,
             presence: None,
-            values: Values::Runs(ends, bytes),
+            values: Values::Binary64(offsets, data),
         })
     }
 
-    /// Returns the ends of runs, and their bytes.
+    /// Returns the offsets and the data of the column with these runs.
     fn column(&self, indices: impl Iterator<Item = u64> + Clone) -> Result<(Bytes, Bytes)> {
         let is_near = self.0.entries.whole().is_some() && self.0.heap.whole().is_some();
         let Some(run) = is_near.then(|| self.consecutive(indices.clone())).transpose()?.flatten()
@@ -59,18 +65,18 @@ impl Blob {
             return self.copied(indices.collect());
         };
         let count = indices.clone().count();
-        let mut ends = Buffer::new((count + 1) * END)?;
-        let (mut total, mut slots) = (0, ends.as_mut().as_chunks_mut().0.iter_mut());
+        let mut offsets = Buffer::new((count + 1) * OFFSET_64)?;
+        let (mut total, mut slots) = (0, offsets.as_mut().as_chunks_mut().0.iter_mut());
         if let Some(first) = slots.next() {
-            *first = [0; END];
+            *first = [0; OFFSET_64];
         }
         for (slot, index) in slots.zip(indices) {
             let range = self.range(index)?;
             total += range.end - range.start;
             *slot = total.to_le_bytes();
         }
-        let bytes = self.0.heap.shared(run).map_err(|e| placed(e, self.tensor()))?;
-        Ok((ends.freeze(), bytes))
+        let data = self.0.heap.shared(run).map_err(|e| placed(e, self.tensor()))?;
+        Ok((offsets.freeze(), data))
     }
 
     /// Returns the range of the heap that consists of these runs; `None` if they do not lie one after the other.
@@ -94,17 +100,17 @@ impl Blob {
 
     fn copied(&self, indices: Vec<u64>) -> Result<(Bytes, Bytes)> {
         let most = self.0.limits.decoded_len;
-        let (mut ends, mut bytes) = (vec![0; END], Vec::new());
+        let (mut offsets, mut data) = (vec![0; OFFSET_64], Vec::new());
         for run in self.at(indices) {
-            bytes.extend_from_slice(&run?);
-            if bytes.len() as u64 > most {
+            data.extend_from_slice(&run?);
+            if data.len() as u64 > most {
                 let message = format!("runs of a batch take more than {most} bytes");
                 let error = TOO_LARGE.broken(message).with_hint("take fewer runs at a time");
                 return Err(placed(error, self.tensor()));
             }
-            ends.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+            offsets.extend_from_slice(&(data.len() as u64).to_le_bytes());
         }
-        Ok((ends.into(), bytes.into()))
+        Ok((offsets.into(), data.into()))
     }
 
     /// Returns the error of the first run with invalid content.
@@ -115,6 +121,6 @@ impl Blob {
             RunSelection::Range(range) => range.clone().find_map(check),
             RunSelection::At(indices) => indices.iter().copied().find_map(check),
         };
-        found.unwrap_or_else(|| placed(UTF8.broken("a run is not text"), self.tensor()))
+        found.unwrap_or_else(|| placed(UTF8.broken("a run is not valid UTF-8"), self.tensor()))
     }
 }

@@ -1,6 +1,6 @@
 //! Gathers a member of a block of consecutive records: loops without a branch or early exit for each value.
 
-use super::plan::{Content, Job, SHORT_END, Slot};
+use super::plan::{Content, Job, OFFSET_32, Slot};
 use super::views::{Long, view};
 use holdall_json::parse;
 use holdall_schema::{Accessor, Entry};
@@ -31,7 +31,7 @@ pub(super) struct Heap<'h> {
 /// The destination of a gathered member.
 pub(super) struct Out<'o> {
     /// A bit for each record, set if it has the member.
-    pub(super) there: Option<&'o mut [u8]>,
+    pub(super) presence: Option<&'o mut [u8]>,
     pub(super) values: &'o mut [u8],
     /// The heap offset from which views count.
     pub(super) base: u64,
@@ -43,10 +43,10 @@ pub(super) struct Seen {
     /// Whether any value is invalid.
     pub(super) is_wrong: bool,
     pub(super) absent: usize,
-    /// Number of bytes in the heap.
+    /// Number of heap bytes that the entries refer to.
     pub(super) len: u64,
-    /// The ranges of the heap that they are in, one after the other. `None` if there are too many ranges.
-    pub(super) runs: Option<Vec<Range<u64>>>,
+    /// The ranges of the heap with these bytes, in the order of the entries. `None` if there are too many ranges.
+    pub(super) ranges: Option<Vec<Range<u64>>>,
     /// The heap bytes that views refer to.
     pub(super) long: Long,
 }
@@ -54,7 +54,7 @@ pub(super) struct Seen {
 /// Reused memory of a thread.
 #[derive(Default)]
 pub(super) struct Scratch {
-    there: Vec<u8>,
+    presence: Vec<u8>,
     parts: Vec<u8>,
 }
 
@@ -84,45 +84,45 @@ impl Scratch {
         heap: &Heap<'_>,
         out: &mut Out<'_>,
     ) -> Seen {
-        let Scratch { there, parts } = self;
+        let Scratch { presence, parts } = self;
         let mut seen = Seen::default();
-        let mut there = there_of(&slot.part, block, there, &mut seen.is_wrong);
-        if let (Some(bits), Some(there)) = (&mut out.there, there) {
-            pack(there, bits);
-            seen.absent = there.iter().filter(|there| **there == 0).count();
+        let mut presence = presence_of(&slot.part, block, presence, &mut seen.is_wrong);
+        if let (Some(bits), Some(presence)) = (&mut out.presence, presence) {
+            pack(presence, bits);
+            seen.absent = presence.iter().filter(|presence| **presence == 0).count();
         }
-        there = there.filter(|_| seen.absent > 0);
+        presence = presence.filter(|_| seen.absent > 0);
         match &slot.job {
-            Job::There => {}
+            Job::Presence => {}
             Job::Numbers { size, width, most } => {
                 if slot.plain_width().is_none() {
                     copy(block, slot.part.offset(), *size, *width, out.values);
-                    clear(out.values, *width, there);
+                    clear(out.values, *width, presence);
                 }
                 seen.is_wrong |= most.is_some_and(|most| !is_below(out.values, *width, most));
             }
             Job::Bits => {
                 resized(parts, block.count);
                 copy(block, slot.part.offset(), 1, 1, parts);
-                clear(parts, 1, there);
+                clear(parts, 1, presence);
                 seen.is_wrong |= !is_below(parts, 1, 2);
                 pack(parts, out.values);
             }
-            Job::Ends { stride, align, width, .. } => {
+            Job::Offsets { stride, align, width, .. } => {
                 let all = stored(slot, block);
                 let heap_bounds = (heap.len, *width);
-                match there {
-                    None => ends(all, heap_bounds, out.values, &mut seen),
-                    Some(there) => {
-                        let all = all.zip(there).map(|(entry, there)| match there {
+                match presence {
+                    None => write_offsets(all, heap_bounds, out.values, &mut seen),
+                    Some(presence) => {
+                        let all = all.zip(presence).map(|(entry, presence)| match presence {
                             0 => Entry { offset: 0, len: 0 },
                             _ => entry,
                         });
-                        ends(all, heap_bounds, out.values, &mut seen);
+                        write_offsets(all, heap_bounds, out.values, &mut seen);
                     }
                 }
                 if (*stride, *align) != (1, 1) {
-                    entries(slot, block, there, parts);
+                    entries(slot, block, presence, parts);
                     for entry in parts.as_chunks().0 {
                         let Entry { offset, len } = Entry::from_bytes(*entry);
                         seen.is_wrong |= (len % stride != 0) | (offset % align != 0);
@@ -130,11 +130,11 @@ impl Scratch {
                 }
             }
             Job::Views(content) => {
-                entries(slot, block, there, parts);
+                entries(slot, block, presence, parts);
                 let mut slots = out.values.as_chunks_mut().0.iter_mut();
                 let (base, mut long) = (out.base, Long::default());
                 let each = parts.as_chunks().0.iter().map(|entry| Entry::from_bytes(*entry));
-                follow(each, heap.len, &mut seen, |entry, _| {
+                check_entries(each, heap.len, &mut seen, |entry, _| {
                     if let Some(slot) = slots.next() {
                         let text = heap.bytes.get(entry.offset as usize..).unwrap_or_default();
                         let at = entry.offset.wrapping_sub(base);
@@ -143,7 +143,7 @@ impl Scratch {
                     }
                 });
                 seen.long = long;
-                seen.is_wrong = seen.is_wrong || !heap.has(*content, parts, there, &seen);
+                seen.is_wrong = seen.is_wrong || !heap.has(*content, parts, presence, &seen);
             }
         }
         seen
@@ -155,15 +155,16 @@ impl Scratch {
         slot: &Slot,
         block: Block<'_>,
     ) -> impl Iterator<Item = Entry> + '_ {
-        let there = there_of(&slot.part, block, &mut self.there, &mut false);
-        entries(slot, block, there, &mut self.parts);
+        let presence = presence_of(&slot.part, block, &mut self.presence, &mut false);
+        entries(slot, block, presence, &mut self.parts);
         self.parts.as_chunks().0.iter().map(|entry| Entry::from_bytes(*entry))
     }
 }
 
 impl Heap<'_> {
-    /// Returns `true` if the runs in the heap have valid content. Does not check more bytes than may be gathered.
-    fn has(&self, content: Content, entries: &[u8], there: Option<&[u8]>, seen: &Seen) -> bool {
+    /// Returns `true` if the heap bytes of all entries have valid content. Does not check more bytes than may be
+    /// gathered.
+    fn has(&self, content: Content, entries: &[u8], presence: Option<&[u8]>, seen: &Seen) -> bool {
         let rest = |left: u64| left.checked_sub(seen.len);
         if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).is_err() {
             return true;
@@ -171,57 +172,63 @@ impl Heap<'_> {
         let get = |Entry { offset, len }| {
             self.bytes.get(offset as usize..(offset + len) as usize).unwrap_or_default()
         };
-        let whole = match seen.runs.as_deref() {
+        let whole = match seen.ranges.as_deref() {
             Some([]) => Some(&[][..]),
             Some([range]) => Some(get(Entry { offset: range.start, len: seen.len })),
             _ => None,
         };
-        let runs = entries.as_chunks().0.iter().map(|entry| get(Entry::from_bytes(*entry)));
-        is_of(content, whole, runs, |at| there.is_none_or(|there| there[at] == 1), self.depth)
+        let values = entries.as_chunks().0.iter().map(|entry| get(Entry::from_bytes(*entry)));
+        has_content(
+            content,
+            whole,
+            values,
+            |at| presence.is_none_or(|presence| presence[at] == 1),
+            self.depth,
+        )
     }
 }
 
-/// Returns `true` if all runs have valid content. Empty runs of absent members are skipped. `whole` is all runs, if
-/// they are consecutive.
-pub(super) fn is_of<'r>(
+/// Returns `true` if all values have valid content. Empty values of absent members are skipped. `whole` is the bytes of
+/// all values, if they are consecutive.
+pub(super) fn has_content<'r>(
     content: Content,
     whole: Option<&[u8]>,
-    mut runs: impl Iterator<Item = &'r [u8]>,
-    is_there: impl Fn(usize) -> bool,
+    mut values: impl Iterator<Item = &'r [u8]>,
+    is_present: impl Fn(usize) -> bool,
     depth: usize,
 ) -> bool {
-    // True for a text that starts inside of a UTF-8 character.
-    let is_cut = |run: &[u8]| run.first().is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
+    // True for a string that starts inside of a UTF-8 character.
+    let is_cut = |value: &[u8]| value.first().is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
     match (content, whole) {
         (Content::Any, _) => true,
         (Content::Text, Some(whole)) if whole.is_ascii() => true,
-        (Content::Text, Some(whole)) => std::str::from_utf8(whole).is_ok() && !runs.any(is_cut),
-        (Content::Text, None) => runs.all(|run| std::str::from_utf8(run).is_ok()),
-        (Content::Json, _) => runs
-            .enumerate()
-            .all(|(at, run)| !is_there(at) || matches!(parse(run, depth), Ok(Value::Object(_)))),
+        (Content::Text, Some(whole)) => std::str::from_utf8(whole).is_ok() && !values.any(is_cut),
+        (Content::Text, None) => values.all(|value| std::str::from_utf8(value).is_ok()),
+        (Content::Json, _) => values.enumerate().all(|(at, text)| {
+            !is_present(at) || matches!(parse(text, depth), Ok(Value::Object(_)))
+        }),
     }
 }
 
 /// Returns a byte for each record, 1 if it has the member. Returns `None` if all records have it.
-fn there_of<'s>(
+fn presence_of<'s>(
     part: &Accessor,
     block: Block<'_>,
-    there: &'s mut Vec<u8>,
+    presence: &'s mut Vec<u8>,
     is_wrong: &mut bool,
 ) -> Option<&'s [u8]> {
     if part.is_always_present() {
         return None;
     }
-    resized(there, block.count);
-    *is_wrong |= part.fill_presence(block.bytes, there).is_err();
-    Some(there)
+    resized(presence, block.count);
+    *is_wrong |= part.fill_presence(block.bytes, presence).is_err();
+    Some(presence)
 }
 
-fn entries(slot: &Slot, block: Block<'_>, there: Option<&[u8]>, out: &mut Vec<u8>) {
+fn entries(slot: &Slot, block: Block<'_>, presence: Option<&[u8]>, out: &mut Vec<u8>) {
     resized(out, block.count * Entry::LEN);
     copy(block, slot.part.offset(), Entry::LEN, Entry::LEN, out);
-    clear(out, Entry::LEN, there);
+    clear(out, Entry::LEN, presence);
 }
 
 /// Returns the entries of a member as they are stored, also those of absent members.
@@ -233,16 +240,16 @@ fn stored<'b>(slot: &Slot, block: Block<'b>) -> impl Iterator<Item = Entry> + us
     })
 }
 
-/// Follows entries, and writes the number of heap bytes up to and including each of them, in numbers of `width` bytes.
-fn ends(
+/// Checks entries, and writes the number of heap bytes up to and including each of them, as offsets of `width` bytes.
+fn write_offsets(
     entries: impl Iterator<Item = Entry>,
     (heap, width): (u64, usize),
     out: &mut [u8],
     seen: &mut Seen,
 ) {
-    if width == SHORT_END {
+    if width == OFFSET_32 {
         let mut slots = out.as_chunks_mut().0.iter_mut();
-        follow(entries, heap, seen, |_, end| {
+        check_entries(entries, heap, seen, |_, end| {
             if let Some(slot) = slots.next() {
                 // If the number does not fit, the bytes of all blocks are found to be too many.
                 *slot = (end as u32).to_le_bytes();
@@ -250,7 +257,7 @@ fn ends(
         });
     } else {
         let mut slots = out.as_chunks_mut().0.iter_mut();
-        follow(entries, heap, seen, |_, end| {
+        check_entries(entries, heap, seen, |_, end| {
             if let Some(slot) = slots.next() {
                 *slot = end.to_le_bytes();
             }
@@ -258,41 +265,42 @@ fn ends(
     }
 }
 
-/// Follows entries; calls `with` for each, with the number of heap bytes up to and including it.
+/// Checks that entries are inside the heap, and collects the ranges that they refer to. Calls `with` for each entry,
+/// with the number of heap bytes up to and including it.
 #[inline]
-fn follow(
+fn check_entries(
     entries: impl Iterator<Item = Entry>,
     heap: u64,
     seen: &mut Seen,
     mut with: impl FnMut(Entry, u64),
 ) {
-    let (mut runs, mut run, mut total, mut is_wrong) = (Vec::new(), 0..0, 0u64, false);
+    let (mut ranges, mut range, mut total, mut is_wrong) = (Vec::new(), 0..0, 0u64, false);
     for entry in entries {
         let Entry { offset, len } = entry;
         let end = offset.wrapping_add(len);
         is_wrong |= (end < offset) | (end > heap);
-        if len > 0 && offset != run.end {
-            if run.start < run.end && runs.len() <= MAX_RUNS {
-                runs.push(run);
+        if len > 0 && offset != range.end {
+            if range.start < range.end && ranges.len() <= MAX_RANGES {
+                ranges.push(range);
             }
-            run = offset..end;
+            range = offset..end;
         } else if len > 0 {
-            run.end = end;
+            range.end = end;
         }
         total = total.saturating_add(len);
         with(entry, total);
     }
-    if run.start < run.end {
-        runs.push(run);
+    if range.start < range.end {
+        ranges.push(range);
     }
     seen.len = total;
     seen.is_wrong |= is_wrong;
-    seen.runs = (runs.len() <= MAX_RUNS).then_some(runs);
+    seen.ranges = (ranges.len() <= MAX_RANGES).then_some(ranges);
 }
 
 /// Largest number of ranges of the heap that are remembered for a block. Text by text, copying takes as long as finding
 /// the entries again.
-const MAX_RUNS: usize = 64;
+const MAX_RANGES: usize = 64;
 
 fn resized(bytes: &mut Vec<u8>, len: usize) {
     bytes.clear();
@@ -330,10 +338,10 @@ fn whole<const N: usize>(records: &[u8], stride: usize, out: &mut [u8]) {
 }
 
 /// Sets absent values to zero.
-fn clear(out: &mut [u8], width: usize, there: Option<&[u8]>) {
-    let Some(there) = there else { return };
-    for (slot, there) in out.chunks_exact_mut(width.max(1)).zip(there) {
-        if *there == 0 {
+fn clear(out: &mut [u8], width: usize, presence: Option<&[u8]>) {
+    let Some(presence) = presence else { return };
+    for (slot, presence) in out.chunks_exact_mut(width.max(1)).zip(presence) {
+        if *presence == 0 {
             slot.fill(0);
         }
     }

@@ -1,7 +1,7 @@
 //! Builds columns from gathered values.
 
 use super::fill::Filled;
-use super::plan::{ColumnKind, END, Shape};
+use super::plan::{ColumnKind, OFFSET_64, Shape};
 use super::views::{VIEW, buffers, views};
 use super::{ColumnBytes, Found, Gathered, Gatherer, Rows, TextForm, Values, Wrong, block};
 use holdall_core::Result;
@@ -16,32 +16,33 @@ impl Gatherer<'_> {
         len: usize,
         filled: &mut [Filled],
     ) -> Found<Gathered> {
-        let Filled { presence: there, absent, values, runs } =
-            std::mem::take(&mut filled[shape.slot]);
+        let Filled { presence, absent, values, data } = std::mem::take(&mut filled[shape.slot]);
         let values = match shape.of {
             ColumnKind::Bits => Values::Bits(values),
             ColumnKind::Numbers => Values::Numbers(values),
-            ColumnKind::Places(e) => Values::Places(values, e),
-            ColumnKind::Runs(TextForm::Views) => {
+            ColumnKind::EnumIndices(e) => Values::EnumIndices(values, e),
+            ColumnKind::Binary(TextForm::Views) => {
                 self.take(len, VIEW)?;
-                let (ends, bytes) = (values.freeze(), runs.freeze());
-                Values::Views(views(&ends, &bytes, self.work)?.freeze(), buffers(bytes))
+                let (offsets, data) = (values.freeze(), data.freeze());
+                Values::Views(views(&offsets, &data, self.work)?.freeze(), buffers(data))
             }
-            ColumnKind::Runs(TextForm::ShortEnds) => {
-                Values::ShortRuns(values.freeze(), runs.freeze())
+            ColumnKind::Binary(TextForm::Offsets32) => {
+                Values::Binary32(values.freeze(), data.freeze())
             }
-            ColumnKind::Runs(TextForm::Ends) => Values::Runs(values.freeze(), runs.freeze()),
-            ColumnKind::Views => Values::Views(values.freeze(), buffers(runs.freeze())),
+            ColumnKind::Binary(TextForm::Offsets64) => {
+                Values::Binary64(values.freeze(), data.freeze())
+            }
+            ColumnKind::Views => Values::Views(values.freeze(), buffers(data.freeze())),
             ColumnKind::Struct(members) => Values::Struct(self.all(members, len, filled)?),
             ColumnKind::Union(union, variants) => {
-                let keys = self.keys(&union, values.as_ref(), there.as_deref())?;
-                let keys = Gathered { len, absent, presence: there.clone(), values: keys };
+                let keys = self.keys(&union, values.as_ref(), presence.as_deref())?;
+                let keys = Gathered { len, absent, presence: presence.clone(), values: keys };
                 let mut below = vec![keys];
                 below.extend(self.all(variants, len, filled)?);
                 Values::Struct(below)
             }
             ColumnKind::Lists(items) => {
-                Values::Lists(values.freeze(), Box::new(self.elements(runs, items)?))
+                Values::Lists(values.freeze(), Box::new(self.elements(data, items)?))
             }
             ColumnKind::Fixed(items) => Values::Fixed(Box::new(self.elements(values, items)?)),
             ColumnKind::Tensor(dtype, count) => {
@@ -49,7 +50,7 @@ impl Gatherer<'_> {
                 Values::Fixed(Box::new(tensor(values, dtype, count, len)?))
             }
         };
-        Ok(Gathered { len, absent, presence: there, values })
+        Ok(Gathered { len, absent, presence, values })
     }
 
     pub(super) fn all(
@@ -77,24 +78,24 @@ impl Gatherer<'_> {
     }
 
     /// Returns the keys of unions with these tags. `there` has a bit for each union, set if it is present.
-    fn keys(&mut self, union: &Union, tags: &[u8], there: Option<&[u8]>) -> Result<Values> {
+    fn keys(&mut self, union: &Union, tags: &[u8], presence: Option<&[u8]>) -> Result<Values> {
         let width = union.width.bytes() as usize;
         let len = tags.len() / width;
-        self.take(len + 1, END)?;
-        let (mut ends, mut keys) = (Buffer::new((len + 1) * END)?, Vec::new());
-        let slots = ends.as_mut().chunks_exact_mut(END).skip(1);
+        self.take(len + 1, OFFSET_64)?;
+        let (mut offsets, mut keys) = (Buffer::new((len + 1) * OFFSET_64)?, Vec::new());
+        let slots = offsets.as_mut().chunks_exact_mut(OFFSET_64).skip(1);
         for (at, (slot, tag)) in slots.zip(tags.chunks_exact(width)).enumerate() {
             let mut number = [0; 4];
             number[..width].copy_from_slice(tag);
             let variant = union.variants.get(u32::from_le_bytes(number) as usize);
-            let is_there = there.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 == 1);
-            if let Some(variant) = variant.filter(|_| is_there) {
+            let is_present = presence.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 == 1);
+            if let Some(variant) = variant.filter(|_| is_present) {
                 self.take(variant.key.len(), 1)?;
                 keys.extend_from_slice(variant.key.as_bytes());
             }
             slot.copy_from_slice(&(keys.len() as u64).to_le_bytes());
         }
-        Ok(Values::Runs(ends.freeze(), keys.into()))
+        Ok(Values::Binary64(offsets.freeze(), keys.into()))
     }
 }
 

@@ -1,7 +1,7 @@
-//! Gathers blocks on several threads, then the heap bytes that their entries refer to.
+//! Gathers the values of members on several threads, in blocks of records, then the heap bytes that entries refer to.
 
-use super::block::{self, Block, Heap, Out, Scratch, Seen, is_of};
-use super::plan::{Job, SHORT_END, Slot};
+use super::block::{self, Block, Heap, Out, Scratch, Seen, has_content};
+use super::plan::{Job, OFFSET_32, Slot};
 use super::views::{self, VIEW};
 use super::{ColumnBytes, Found, Gatherer, Rows, Wrong, reuse};
 use crate::rules::ARROW;
@@ -26,15 +26,17 @@ const TOGETHER: u64 = 16 << 20;
 pub(super) struct Filled {
     pub(super) presence: Option<Bytes>,
     pub(super) absent: usize,
-    /// Numbers, bits, views, or the ends of runs.
+    /// Numbers, bits, views, or offsets.
     pub(super) values: ColumnBytes,
-    /// The bytes of runs, or the bytes that views refer to.
-    pub(super) runs: ColumnBytes,
+    /// The bytes that views or offsets refer to.
+    pub(super) data: ColumnBytes,
 }
 
-/// The bytes of a block's runs: directly in the heap, or to be copied.
-enum Runs<'r> {
-    There(&'r [u8]),
+/// The heap bytes that the entries of a block refer to.
+enum BlockData<'r> {
+    /// They are consecutive in the heap, and used in place.
+    InHeap(&'r [u8]),
+    /// The memory that they are copied to.
     Copied(&'r mut [u8]),
 }
 
@@ -59,7 +61,7 @@ impl Gatherer<'_> {
             let mut values = reuse::take(len)?;
             // Zeroes the bytes that are not written below.
             match slot.job {
-                Job::Ends { width, .. } => values.as_mut()[..width].fill(0),
+                Job::Offsets { width, .. } => values.as_mut()[..width].fill(0),
                 Job::Numbers { size, width, .. } if size < width => values.as_mut().fill(0),
                 _ => {}
             }
@@ -83,8 +85,8 @@ impl Gatherer<'_> {
             slots.iter().zip(&mut out).map(|(s, o)| pieces(s, o, every)).collect();
         let mut seen = all.chunks_mut(slots.len().max(1));
         let jobs = blocks.iter().map(|block| {
-            let outs = pieces.iter_mut().zip(&bases).map(|((there, values), base)| Out {
-                there: there.as_mut().and_then(Iterator::next),
+            let outs = pieces.iter_mut().zip(&bases).map(|((presence, values), base)| Out {
+                presence: presence.as_mut().and_then(Iterator::next),
                 values: values.next().unwrap_or_default(),
                 base: *base,
             });
@@ -105,37 +107,45 @@ impl Gatherer<'_> {
         for (at, (slot, (bits, mut values))) in slots.iter().zip(out).enumerate() {
             let seen: Vec<&Seen> = all.iter().skip(at).step_by(slots.len()).collect();
             let absent = seen.iter().map(|seen| seen.absent).sum();
-            let there = (absent > 0).then(|| bits.freeze());
-            let runs = match slot.job {
-                Job::Ends { width, .. } => {
-                    let ends = values.as_mut().get_mut(width..).unwrap_or_default();
-                    self.follow(slot, &blocks, &seen, (ends, there.as_deref(), every), &work)?
+            let presence = (absent > 0).then(|| bits.freeze());
+            let data = match slot.job {
+                Job::Offsets { width, .. } => {
+                    let offsets = values.as_mut().get_mut(width..).unwrap_or_default();
+                    self.gather_heap_bytes(
+                        slot,
+                        &blocks,
+                        &seen,
+                        (offsets, presence.as_deref(), every),
+                        &work,
+                    )?
                 }
-                Job::Views(_) => self.lead(values.as_mut(), &seen, (bases[at], every), &work)?,
+                Job::Views(_) => {
+                    self.view_data(values.as_mut(), &seen, (bases[at], every), &work)?
+                }
                 _ => ColumnBytes::default(),
             };
-            filled.push(Filled { presence: there, absent, values: ColumnBytes::Own(values), runs });
+            filled.push(Filled { presence, absent, values: ColumnBytes::Own(values), data });
         }
         Ok(filled)
     }
 
-    /// Gathers the heap bytes that entries refer to. `ends` are counted from the start of each block before the call,
-    /// and from the start of all blocks after it.
-    fn follow(
+    /// Gathers the heap bytes that entries refer to, and completes `offsets`, which are without the first one: before
+    /// the call they count from the start of each block, after it from the start of all blocks.
+    fn gather_heap_bytes(
         &mut self,
         slot: &Slot,
         blocks: &[Block<'_>],
         seen: &[&Seen],
-        (ends, there, every): (&mut [u8], Option<&[u8]>, usize),
+        (offsets, presence, every): (&mut [u8], Option<&[u8]>, usize),
         work: &Work,
     ) -> Found<ColumnBytes> {
-        let Job::Ends { stride, content, width, .. } = slot.job else {
+        let Job::Offsets { stride, content, width, .. } = slot.job else {
             return Ok(ColumnBytes::default());
         };
         let total = seen.iter().fold(0u64, |sum, seen| sum.saturating_add(seen.len));
-        if width == SHORT_END && i32::try_from(total).is_err() {
+        if width == OFFSET_32 && i32::try_from(total).is_err() {
             let message =
-                format!("{total} bytes of texts do not fit a column with ends of 32 bits");
+                format!("{total} bytes of strings exceed a column with 32-bit offsets (2 GiB)");
             let hint = "take fewer records at a time";
             return Err(placed(ARROW.broken(message).with_hint(hint), self.records.tensor()).into());
         }
@@ -147,66 +157,76 @@ impl Gatherer<'_> {
             Some(_) => ColumnBytes::default(),
             None => ColumnBytes::Own(Buffer::new(total)?),
         };
-        let (mut lying, mut copied): (&[u8], &mut [u8]) = match &mut data {
+        let (mut in_heap, mut copied): (&[u8], &mut [u8]) = match &mut data {
             ColumnBytes::Shared(bytes) => (bytes, &mut []),
             ColumnBytes::Own(memory) => (&[], memory.as_mut()),
         };
         let (mut before, mut jobs) = (0, Vec::with_capacity(blocks.len()));
-        let bits = (0..).map(|at| there.and_then(|there| there.get(at * every / 8..)));
-        let of_blocks = blocks.iter().zip(seen).zip(ends.chunks_mut(every * width)).zip(bits);
-        for (((block, seen), ends), there) in of_blocks {
+        let bits = (0..).map(|at| presence.and_then(|presence| presence.get(at * every / 8..)));
+        let of_blocks = blocks.iter().zip(seen).zip(offsets.chunks_mut(every * width)).zip(bits);
+        for (((block, seen), offsets), presence) in of_blocks {
             // At most the number of bytes of all blocks together, which are in memory.
             let len = seen.len as usize;
-            let runs = match lying.split_at_checked(len) {
+            let data = match in_heap.split_at_checked(len) {
                 Some((own, rest)) => {
-                    lying = rest;
-                    Runs::There(own)
+                    in_heap = rest;
+                    BlockData::InHeap(own)
                 }
                 None => {
                     let (own, rest) = std::mem::take(&mut copied).split_at_mut(len);
                     copied = rest;
-                    Runs::Copied(own)
+                    BlockData::Copied(own)
                 }
             };
-            jobs.push((*block, *seen, before, ends, there, runs));
+            jobs.push((*block, *seen, before, offsets, presence, data));
             before += seen.len;
         }
         let is_wrong = AtomicBool::new(false);
         work.for_each(
             jobs,
             Scratch::default,
-            |scratch, (block, seen, before, ends, there, runs)| {
-                let runs = match runs {
-                    Runs::There(runs) => runs,
-                    Runs::Copied(runs) => {
-                        match (&seen.runs, records.0.heap.whole()) {
-                            (Some(ranges), Some(heap)) => copy_ranges(heap, ranges, runs),
-                            _ => copy_heap(records, slot, block, scratch, runs)?,
+            |scratch, (block, seen, before, offsets, presence, data)| {
+                let data = match data {
+                    BlockData::InHeap(data) => data,
+                    BlockData::Copied(data) => {
+                        match (&seen.ranges, records.0.heap.whole()) {
+                            (Some(ranges), Some(heap)) => copy_ranges(heap, ranges, data),
+                            _ => copy_heap(records, slot, block, scratch, data)?,
                         }
-                        runs
+                        data
                     }
                 };
-                let is_there =
-                    |at: usize| there.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 == 1);
+                let is_present =
+                    |at: usize| presence.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 == 1);
                 let depth = records.limits().depth;
                 let is_right = match width {
-                    SHORT_END => {
-                        is_of(content, Some(runs), short_parts(runs, ends), is_there, depth)
-                    }
-                    _ => is_of(content, Some(runs), parts(runs, ends), is_there, depth),
+                    OFFSET_32 => has_content(
+                        content,
+                        Some(data),
+                        split_at_offsets_32(data, offsets),
+                        is_present,
+                        depth,
+                    ),
+                    _ => has_content(
+                        content,
+                        Some(data),
+                        split_at_offsets_64(data, offsets),
+                        is_present,
+                        depth,
+                    ),
                 };
                 if !is_right {
                     is_wrong.store(true, Ordering::Relaxed);
                 }
-                if width == SHORT_END {
+                if width == OFFSET_32 {
                     // All bytes together are fewer than 2 GiB.
                     let before = before as u32;
-                    for end in ends.as_chunks_mut().0 {
+                    for end in offsets.as_chunks_mut().0 {
                         *end = before.wrapping_add(u32::from_le_bytes(*end)).to_le_bytes();
                     }
                     return work.check();
                 }
-                for end in ends.as_chunks_mut().0 {
+                for end in offsets.as_chunks_mut().0 {
                     let end_of_all = before + u64::from_le_bytes(*end);
                     *end = if stride == 1 { end_of_all } else { end_of_all / stride }.to_le_bytes();
                 }
@@ -223,25 +243,26 @@ impl Gatherer<'_> {
 /// Splits a slot's memory into the pieces of blocks of `every` records.
 fn pieces<'p>(
     slot: &Slot,
-    (there, values): &'p mut (Buffer, Buffer),
+    (presence, values): &'p mut (Buffer, Buffer),
     every: usize,
 ) -> (Option<ChunksMut<'p, u8>>, ChunksMut<'p, u8>) {
-    let there = (!slot.part.is_always_present()).then(|| there.as_mut().chunks_mut(every / 8));
+    let presence =
+        (!slot.part.is_always_present()).then(|| presence.as_mut().chunks_mut(every / 8));
     let (start, len) = match slot.job {
-        Job::There => (0, 1),
+        Job::Presence => (0, 1),
         Job::Bits => (0, every / 8),
         Job::Numbers { width, .. } => (0, every.saturating_mul(width).max(1)),
-        Job::Ends { width, .. } => (width, every * width),
+        Job::Offsets { width, .. } => (width, every * width),
         Job::Views(_) => (0, every * VIEW),
     };
-    (there, values.as_mut().get_mut(start..).unwrap_or_default().chunks_mut(len))
+    (presence, values.as_mut().get_mut(start..).unwrap_or_default().chunks_mut(len))
 }
 
-/// Returns the range of the runs in the heap, if they are consecutive.
+/// Returns the range of the heap that the entries refer to, if their bytes are consecutive.
 fn consecutive(seen: &[&Seen]) -> Option<Range<u64>> {
     let mut all = None;
     for seen in seen {
-        for range in seen.runs.as_ref()? {
+        for range in seen.ranges.as_ref()? {
             let whole: &mut Range<u64> = all.get_or_insert(range.start..range.start);
             if whole.end != range.start {
                 return None;
@@ -272,9 +293,9 @@ fn copy_heap(
     scratch: &mut Scratch,
     mut out: &mut [u8],
 ) -> Result<()> {
-    let mut put = |run: &[u8]| {
-        if let Some((slot, rest)) = std::mem::take(&mut out).split_at_mut_checked(run.len()) {
-            slot.copy_from_slice(run);
+    let mut put = |bytes: &[u8]| {
+        if let Some((slot, rest)) = std::mem::take(&mut out).split_at_mut_checked(bytes.len()) {
+            slot.copy_from_slice(bytes);
             out = rest;
         }
     };
@@ -306,20 +327,25 @@ fn copy_heap(
     }
 }
 
-/// Returns an iterator over runs with these ends.
-pub(super) fn parts<'r>(runs: &'r [u8], ends: &[u8]) -> impl Iterator<Item = &'r [u8]> {
+/// Returns an iterator over the values that 64-bit offsets divide `data` into. The first offset, 0, is not in
+/// `offsets`.
+pub(super) fn split_at_offsets_64<'r>(
+    data: &'r [u8],
+    offsets: &[u8],
+) -> impl Iterator<Item = &'r [u8]> {
     let mut start = 0;
-    ends.as_chunks().0.iter().map(move |end| {
+    offsets.as_chunks().0.iter().map(move |end| {
         let end = u64::from_le_bytes(*end) as usize;
-        runs.get(std::mem::replace(&mut start, end)..end).unwrap_or_default()
+        data.get(std::mem::replace(&mut start, end)..end).unwrap_or_default()
     })
 }
 
-/// Returns an iterator over runs with these short ends.
-fn short_parts<'r>(runs: &'r [u8], ends: &[u8]) -> impl Iterator<Item = &'r [u8]> {
+/// Returns an iterator over the values that 32-bit offsets divide `data` into. The first offset, 0, is not in
+/// `offsets`.
+fn split_at_offsets_32<'r>(data: &'r [u8], offsets: &[u8]) -> impl Iterator<Item = &'r [u8]> {
     let mut start = 0;
-    ends.as_chunks().0.iter().map(move |end| {
+    offsets.as_chunks().0.iter().map(move |end| {
         let end = u32::from_le_bytes(*end) as usize;
-        runs.get(std::mem::replace(&mut start, end)..end).unwrap_or_default()
+        data.get(std::mem::replace(&mut start, end)..end).unwrap_or_default()
     })
 }

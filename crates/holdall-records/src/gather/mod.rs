@@ -38,7 +38,7 @@ use std::sync::Arc;
 pub struct Gathered {
     /// The number of values.
     pub len: usize,
-    /// The number of absent values. They are zero, or empty runs.
+    /// The number of absent values. They are stored as zero or as empty strings.
     pub absent: usize,
     /// A bit for each value, set if it is present, lowest bit of a byte first. `None` if all are present.
     pub presence: Option<Bytes>,
@@ -55,18 +55,18 @@ pub enum Values {
     /// Consecutive numbers. Those of less than a byte take a byte each.
     Numbers(ColumnBytes),
     /// The indices of enum values, in the width in which they are stored.
-    Places(ColumnBytes, Enum),
-    /// Texts or runs of bytes: the ends of the runs, which are one more `i64` than there are values, starting with 0;
-    /// and their bytes.
-    Runs(Bytes, Bytes),
-    /// The same with ends that are `i32`.
-    ShortRuns(Bytes, Bytes),
-    /// Texts or runs of bytes as Arrow views: sixteen bytes for each, which contain a short text; and the buffers of
-    /// less than 2 GiB each that contain the other texts.
+    EnumIndices(ColumnBytes, Enum),
+    /// Strings or byte strings, as in Arrow's `LargeBinary`: the offsets, one more `i64` than there are values,
+    /// starting with 0; and the data, the bytes of all values.
+    Binary64(Bytes, Bytes),
+    /// Strings or byte strings, as in Arrow's `Binary`: the same with offsets that are `i32`.
+    Binary32(Bytes, Bytes),
+    /// Strings or byte strings as Arrow's views: sixteen bytes for each, which contain a short string; and the buffers
+    /// of less than 2 GiB each that contain the other strings.
     Views(Bytes, Vec<Bytes>),
     /// A column for each member of a struct. For a union, a column of its keys and a column for each variant.
     Struct(Vec<Gathered>),
-    /// Lists: their ends as in `Runs`, counted in elements; and the elements.
+    /// Lists: the offsets as in `Binary64`, counted in elements; and the elements.
     Lists(Bytes, Box<Gathered>),
     /// The elements of lists of equal length.
     Fixed(Box<Gathered>),
@@ -107,16 +107,16 @@ impl AsRef<[u8]> for ColumnBytes {
     }
 }
 
-/// The form of gathered texts and runs of bytes.
+/// The form of gathered strings and byte strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum TextForm {
-    /// [`Values::Runs`].
+    /// Offsets of 64 bits and data: [`Values::Binary64`].
     #[default]
-    Ends,
-    /// [`Values::ShortRuns`].
-    ShortEnds,
-    /// [`Values::Views`].
+    Offsets64,
+    /// Offsets of 32 bits and data: [`Values::Binary32`].
+    Offsets32,
+    /// Arrow's views: [`Values::Views`].
     Views,
 }
 
@@ -159,8 +159,8 @@ impl Records {
         self.gather_as(paths, &[], chosen, work)
     }
 
-    /// Does the same as [`Records::gather`], but returns texts and runs of bytes as views, at any depth:
-    /// [`Values::Views`]. The keys of unions are still runs.
+    /// Does the same as [`Records::gather`], but returns strings and byte strings as views, at any depth:
+    /// [`Values::Views`]. The keys of unions are still [`Values::Binary64`].
     ///
     /// # Errors
     /// Returns the errors of [`Records::gather`], and `records/arrow` for a text of more than 1 GiB.
@@ -176,12 +176,13 @@ impl Records {
         })
     }
 
-    /// Does the same as [`Records::gather`], but returns the texts and the runs of bytes of each path in a form of its
-    /// own. Paths without a form have [`TextForm::Ends`], as have texts in structs, unions and arrays.
+    /// Does the same as [`Records::gather`], but returns the strings and byte strings of each path in the form that
+    /// `forms` has at its index. Paths without a form have [`TextForm::Offsets64`], as have strings in structs, unions
+    /// and arrays.
     ///
     /// # Errors
-    /// Returns the errors of [`Records::gather_views`], and `records/arrow` if the texts of a member have 2 GiB or more
-    /// and their ends are short.
+    /// Returns the errors of [`Records::gather_views`], and `records/arrow` if the strings of a member have 2 GiB or
+    /// more and their offsets have 32 bits.
     pub fn gather_as(
         &self,
         paths: &[Path],
@@ -194,13 +195,13 @@ impl Records {
         })
     }
 
-    /// Returns the heap data of a member: the ends of each record's data, which are one more `i64` than there are
-    /// records, in bytes for texts and runs and in elements for arrays; and the bytes, for an array at the stride of
-    /// its elements.
+    /// Returns the heap data of a member as offsets and data. The offsets are one more `i64` than there are records;
+    /// they count bytes for strings and byte strings, and elements for arrays. The elements of arrays are at their
+    /// stride.
     ///
     /// # Errors
     /// Returns the errors of [`Records::gather`], and `record/access` for a member without an entry.
-    pub fn gather_runs(
+    pub fn gather_heap_data(
         &self,
         path: &Path,
         chosen: &RowSelection<'_, '_>,
@@ -208,7 +209,7 @@ impl Records {
     ) -> Result<(Bytes, Bytes)> {
         let all = std::slice::from_ref(path);
         self.gather_or_explain(all, chosen, work, |gatherer, rows| {
-            gatherer.runs(rows, self.ty(), path)
+            gatherer.heap_data(rows, self.ty(), path)
         })
     }
 
@@ -223,7 +224,7 @@ impl Records {
         chosen: &RowSelection<'_, '_>,
         work: &Work,
     ) -> Result<Option<Bytes>> {
-        let slot = Slot { part: self.accessor(&path.to_string())?, job: Job::There };
+        let slot = Slot { part: self.accessor(&path.to_string())?, job: Job::Presence };
         if slot.part.is_always_present() {
             return Ok(None);
         }
@@ -253,7 +254,7 @@ impl Records {
             self.compare_if_whole(range)?;
         }
         let left = self.limits().decoded_len;
-        let mut gatherer = Gatherer { records: self, work, texts: TextForm::Ends, left };
+        let mut gatherer = Gatherer { records: self, work, texts: TextForm::Offsets64, left };
         let rows = gatherer.rows(chosen)?;
         gather(&mut gatherer, &rows).map_err(|wrong| match wrong {
             Wrong::Told(e) => placed(e, self.tensor()),
@@ -314,7 +315,7 @@ struct Rows<'a> {
 struct Gatherer<'g> {
     records: &'g Records,
     work: &'g Work,
-    /// The form of texts in arrays.
+    /// The form of strings in arrays.
     texts: TextForm,
     /// Number of bytes that columns may still take.
     left: u64,
@@ -390,8 +391,8 @@ impl<'g> Gatherer<'g> {
         forms: &[TextForm],
     ) -> Found<Vec<Gathered>> {
         let is_near = self.records.0.heap.whole().is_some();
-        let mut plan = Plan::new(self.records.schema(), TextForm::Ends, is_near);
-        let forms = forms.iter().copied().chain(std::iter::repeat(TextForm::Ends));
+        let mut plan = Plan::new(self.records.schema(), TextForm::Offsets64, is_near);
+        let forms = forms.iter().copied().chain(std::iter::repeat(TextForm::Offsets64));
         let shapes = paths.iter().zip(forms).map(|(path, form)| {
             plan.texts = form;
             plan.add(ty, path, false)
@@ -401,11 +402,11 @@ impl<'g> Gatherer<'g> {
         self.all(shapes, rows.count, &mut filled)
     }
 
-    fn runs(&mut self, rows: &Rows<'_>, ty: TypeId, path: &Path) -> Found<(Bytes, Bytes)> {
-        let mut plan = Plan::new(self.records.schema(), TextForm::Ends, true);
+    fn heap_data(&mut self, rows: &Rows<'_>, ty: TypeId, path: &Path) -> Found<(Bytes, Bytes)> {
+        let mut plan = Plan::new(self.records.schema(), TextForm::Offsets64, true);
         plan.add(ty, path, true)?;
         match self.fill(&plan.slots, rows)?.pop() {
-            Some(filled) => Ok((filled.values.freeze(), filled.runs.freeze())),
+            Some(filled) => Ok((filled.values.freeze(), filled.data.freeze())),
             None => Err(Wrong::Bytes),
         }
     }

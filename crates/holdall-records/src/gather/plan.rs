@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The values to gather from records of one type.
 pub(super) struct Plan<'s> {
     schema: &'s Schema,
-    /// The form of texts and runs of bytes.
+    /// The form of strings and byte strings.
     pub(super) texts: TextForm,
     /// Whether the heap is in memory, so that one pass is enough for views.
     is_near: bool,
@@ -29,15 +29,15 @@ pub(super) struct Slot {
 
 pub(super) enum Job {
     /// Gather only whether the member is present.
-    There,
+    Presence,
     /// A boolean.
     Bits,
     /// Copy `size` bytes into slots of `width` bytes. If `most` is set, they are a number that must be less than it.
     Numbers { size: usize, width: usize, most: Option<u32> },
-    /// An entry of elements with this stride and alignment. For texts and runs, both are 1. Each end takes `width` bytes,
-    /// 4 or 8.
-    Ends { stride: u64, align: u64, content: Content, width: usize },
-    /// The entry of a text or a run of bytes, as a view.
+    /// An entry, as an offset of `width` bytes, 4 or 8, and data. The elements in the heap have this stride and
+    /// alignment, which are 1 for strings and byte strings.
+    Offsets { stride: u64, align: u64, content: Content, width: usize },
+    /// The entry of a string or byte string, as a view.
     Views(Content),
 }
 
@@ -59,9 +59,9 @@ pub(super) struct Shape {
 pub(super) enum ColumnKind {
     Bits,
     Numbers,
-    Places(Enum),
-    /// Ends and bytes, which are then given this form.
-    Runs(TextForm),
+    EnumIndices(Enum),
+    /// Offsets and data, which are then converted to this form.
+    Binary(TextForm),
     Views,
     Struct(Vec<Shape>),
     /// The slot contains the tags.
@@ -84,28 +84,30 @@ impl<'s> Plan<'s> {
         let part = schema.accessor(ty, path)?;
         let size = part.size();
         let numbers = |most| Job::Numbers { size, width: size, most };
-        let runs = |content| {
-            let ends = |width| Job::Ends { stride: 1, align: 1, content, width };
+        let strings = |content| {
+            let offsets = |width| Job::Offsets { stride: 1, align: 1, content, width };
             match self.texts {
                 TextForm::Views if self.is_near => (Job::Views(content), ColumnKind::Views),
-                TextForm::ShortEnds => (ends(SHORT_END), ColumnKind::Runs(self.texts)),
-                TextForm::Ends | TextForm::Views => (ends(END), ColumnKind::Runs(self.texts)),
+                TextForm::Offsets32 => (offsets(OFFSET_32), ColumnKind::Binary(self.texts)),
+                TextForm::Offsets64 | TextForm::Views => {
+                    (offsets(OFFSET_64), ColumnKind::Binary(self.texts))
+                }
             }
         };
-        // Only texts that are columns themselves have short ends.
-        let is_short = self.texts == TextForm::ShortEnds;
+        // Only strings that are columns themselves have 32-bit offsets.
+        let has_offsets_32 = self.texts == TextForm::Offsets32;
         // Slots of nested members come after this one.
         let slot = self.slots.len();
         let of_kind = &schema.ty(part.ty()).kind;
         let (job, of) = match of_kind {
-            Kind::String => runs(Content::Text),
-            Kind::Record => runs(Content::Json),
-            Kind::Bytes => runs(Content::Any),
+            Kind::String => strings(Content::Text),
+            Kind::Record => strings(Content::Json),
+            Kind::Bytes => strings(Content::Any),
             Kind::Array(Array { items, len: Len::Variable { .. }, .. }) => {
                 let extent = schema.extent(*items)?;
                 let (stride, align) = (extent.stride.max(1), u64::from(extent.align.max(1)));
-                let (content, width) = (Content::Any, END);
-                (Job::Ends { stride, align, content, width }, ColumnKind::Lists(*items))
+                let (content, width) = (Content::Any, OFFSET_64);
+                (Job::Offsets { stride, align, content, width }, ColumnKind::Lists(*items))
             }
             kind if is_raw => {
                 let message = format!("a `TypeDef:{}` has no data in the heap", kind.as_str());
@@ -114,9 +116,9 @@ impl<'s> Plan<'s> {
             Kind::Scalar(Scalar::Boolean) => (Job::Bits, ColumnKind::Bits),
             Kind::Scalar(_) => (numbers(None), ColumnKind::Numbers),
             Kind::Enum(e) => {
-                (numbers(u32::try_from(e.values.len()).ok()), ColumnKind::Places(e.clone()))
+                (numbers(u32::try_from(e.values.len()).ok()), ColumnKind::EnumIndices(e.clone()))
             }
-            Kind::Struct(_) => (Job::There, ColumnKind::Struct(Vec::new())),
+            Kind::Struct(_) => (Job::Presence, ColumnKind::Struct(Vec::new())),
             Kind::Union(union) => {
                 let width = union.width.bytes() as usize;
                 let most = u32::try_from(union.variants.len()).ok();
@@ -146,8 +148,8 @@ impl<'s> Plan<'s> {
             }
         };
         self.slots.push(Slot { part, job });
-        if is_short {
-            self.texts = TextForm::Ends;
+        if has_offsets_32 {
+            self.texts = TextForm::Offsets64;
         }
         let mut below =
             |name: &Arc<str>| self.add(ty, &path.then(Segment::Name(name.clone())), false);
@@ -183,16 +185,16 @@ impl Job {
     /// Returns the bytes of `count` values.
     pub(super) fn len(&self, count: usize) -> usize {
         match self {
-            Job::There => 0,
+            Job::Presence => 0,
             Job::Bits => count.div_ceil(8),
             Job::Numbers { width, .. } => count.saturating_mul(*width),
-            Job::Ends { width, .. } => (count + 1) * width,
+            Job::Offsets { width, .. } => (count + 1) * width,
             Job::Views(_) => count.saturating_mul(VIEW),
         }
     }
 }
 
-/// Size of the end of a run in bytes.
-pub(super) const END: usize = size_of::<i64>();
-/// Size of a short end of a run in bytes.
-pub(super) const SHORT_END: usize = size_of::<i32>();
+/// Size of a 64-bit offset in bytes.
+pub(super) const OFFSET_64: usize = size_of::<i64>();
+/// Size of a 32-bit offset in bytes.
+pub(super) const OFFSET_32: usize = size_of::<i32>();

@@ -1,7 +1,7 @@
 //! Texts as Arrow views: sixteen bytes for each, which contain a short text and refer to a long one.
 
 use super::block::{Block, Scratch, Seen};
-use super::plan::{END, Job, Slot};
+use super::plan::{Job, OFFSET_64, Slot};
 use super::{ColumnBytes, Found, Gatherer};
 use crate::rules::ARROW;
 use bytes::Bytes;
@@ -72,7 +72,7 @@ pub(super) fn base(slot: &Slot, first: Block<'_>) -> u64 {
 impl Gatherer<'_> {
     /// Returns the bytes that views refer to, which count from `base` in the heap. If at least half of the heap from
     /// there on belongs to the texts, that is the heap itself; otherwise the texts are copied and the views changed.
-    pub(super) fn lead(
+    pub(super) fn view_data(
         &mut self,
         views: &mut [u8],
         seen: &[&Seen],
@@ -127,25 +127,25 @@ impl Gatherer<'_> {
     }
 }
 
-/// Returns views of the texts with these ends: see [`Values::Runs`](super::Values::Runs).
+/// Returns views of the texts with these offsets and data: see [`Values::Binary64`](super::Values::Binary64).
 ///
 /// # Errors
 /// Returns `records/arrow` for a text of more than 1 GiB.
-pub(super) fn views(ends: &Bytes, bytes: &Bytes, work: &Work) -> Result<Buffer> {
-    let ends = ends.as_chunks::<END>().0;
-    let mut out = Buffer::new(ends.len().saturating_sub(1) * VIEW)?;
+pub(super) fn views(offsets: &Bytes, data: &Bytes, work: &Work) -> Result<Buffer> {
+    let offsets = offsets.as_chunks::<OFFSET_64>().0;
+    let mut out = Buffer::new(offsets.len().saturating_sub(1) * VIEW)?;
     let is_long = AtomicBool::new(false);
     let jobs = out.as_mut().chunks_mut(EVERY * VIEW).zip((0..).step_by(EVERY)).collect();
     work.for_each(
         jobs,
         || (),
         |(), (slots, first): (&mut [u8], usize)| {
-            let mut start = end(ends.get(first));
+            let mut start = offset_of(offsets.get(first));
             let mut longest = 0;
-            for (slot, next) in slots.as_chunks_mut().0.iter_mut().zip(&ends[first + 1..]) {
-                let next = end(Some(next));
+            for (slot, next) in slots.as_chunks_mut().0.iter_mut().zip(&offsets[first + 1..]) {
+                let next = offset_of(Some(next));
                 longest = longest.max(next - start);
-                let text = bytes.get(start as usize..).unwrap_or_default();
+                let text = data.get(start as usize..).unwrap_or_default();
                 *slot = view(text, next - start, start).to_le_bytes();
                 start = next;
             }
@@ -165,8 +165,8 @@ pub(super) fn buffers(bytes: Bytes) -> Vec<Bytes> {
     each.map(|start| bytes.slice(start..bytes.len().min(start + 2 * step - 1))).collect()
 }
 
-fn end(end: Option<&[u8; END]>) -> u64 {
-    end.map_or(0, |end| u64::from_le_bytes(*end))
+fn offset_of(bytes: Option<&[u8; OFFSET_64]>) -> u64 {
+    bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// Returns the view of a text of `len` bytes at offset `at` from the start of the first buffer.

@@ -103,6 +103,8 @@ impl From<Chain> for Conversion {
 impl std::str::FromStr for Conversion {
     type Err = holdall_core::Error;
 
+    /// Parses a chain of converters.
+    ///
     /// # Errors
     /// Returns `evolve/converter` if the text is not a chain of converters.
     fn from_str(text: &str) -> Result<Conversion> {

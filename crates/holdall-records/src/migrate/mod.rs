@@ -158,8 +158,8 @@ impl Migration {
                     _ => build.fed(flat.spec.clone(), flat.feed()?)?,
                 },
                 Work::Records(job) => {
-                    let dataset = build.dataset_with_kind(&job.target, &job.to.json)?;
-                    let dataset = dataset.with_kind_text(job.to.normal_text());
+                    let dataset = build.dataset_with_schema(&job.target, &job.to.json)?;
+                    let dataset = dataset.with_schema_text(job.to.normal_text());
                     let dataset = self.dataset(job, dataset, &mut report);
                     let placed = |e: Error| e.in_tensor(&*job.name).in_source(file.name());
                     build.add_with(dataset.map_err(placed)?, job.records.tensor().attributes())?;

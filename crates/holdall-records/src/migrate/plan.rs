@@ -138,7 +138,7 @@ fn rounds(old: Option<&str>, new: Option<&str>) -> bool {
     to.json_type() == "number" && from != to && !from.widens_to(to)
 }
 
-/// `widened w: F32 [2], now F64 [2]`.
+/// Writes a step as one line, such as `widened w: F32 [2], now F64 [2]`.
 impl std::fmt::Display for PlanStep {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.what.as_str())?;

@@ -97,7 +97,7 @@ fn leaves(schema: &Schema, ty: TypeId, path: &Path, most: usize, out: &mut Vec<P
 }
 
 /// Returns the part of a record's JSON at a path, or `None` if the record does not have it.
-pub(super) fn follow<'t>(
+pub(super) fn json_at<'t>(
     schema: &Schema,
     ty: TypeId,
     whole: &'t str,

@@ -34,7 +34,7 @@ enum Node {
 #[derive(Debug, Clone)]
 enum Test {
     /// The member is present.
-    There,
+    IsPresent,
     Compare(Operator, Read),
     /// A text contains this text.
     Contains(MemberReader, String),
@@ -87,7 +87,7 @@ impl Node {
             Written::Any(written) => Node::Any(all(written)?),
             Written::All(written) => Node::All(all(written)?),
             Written::Not(written) => Node::Not(Box::new(Node::new(records, written)?)),
-            Written::There(path) => {
+            Written::IsPresent(path) => {
                 let part = records.accessor(path)?;
                 // A Boolean member alone tests its value, as in most query languages.
                 match part.typed::<bool>() {
@@ -101,11 +101,11 @@ impl Node {
                             },
                         ),
                     ),
-                    Err(_) => Node::One(part, Test::There),
+                    Err(_) => Node::One(part, Test::IsPresent),
                 }
             }
             Written::Null(path) => {
-                Node::Not(Box::new(Node::One(records.accessor(path)?, Test::There)))
+                Node::Not(Box::new(Node::One(records.accessor(path)?, Test::IsPresent)))
             }
             Written::Compare(path, compare, operand) => {
                 Node::compare(records, path, *compare, operand)?
@@ -196,7 +196,7 @@ impl Node {
             Node::Any(all) => Node::any_child(all, record, true),
             Node::All(all) => Ok(!Node::any_child(all, record, false)?),
             Node::Not(inner) => Ok(!inner.holds(record)?),
-            Node::One(part, Test::There) => record.is_present(part),
+            Node::One(part, Test::IsPresent) => record.is_present(part),
             Node::One(part, Test::Compare(compare, read)) => {
                 Ok(compare.holds(read.order(record, part)?))
             }

@@ -1,6 +1,6 @@
 //! Exports bytes of records to files.
 
-use super::columns::follow;
+use super::columns::json_at;
 use crate::rules::{FILE_MEMBER, FILE_NAME};
 use crate::{Record, Records};
 use holdall_collections::HashSet;
@@ -117,7 +117,7 @@ impl Export {
         let whole = record.to_json()?;
         let Some(name) = name else { return Ok(whole) };
         let records = record.records();
-        let found = follow(records.schema(), records.ty(), &whole, &self.member, usize::MAX)?;
+        let found = json_at(records.schema(), records.ty(), &whole, &self.member, usize::MAX)?;
         let Some(found) = found else { return Ok(whole) };
         // `found` is a slice of the text.
         let at = (found.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);

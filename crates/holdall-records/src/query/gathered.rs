@@ -87,7 +87,7 @@ impl Records {
             let [
                 Gathered {
                     presence: there,
-                    values: Values::Numbers(data) | Values::Places(data, _),
+                    values: Values::Numbers(data) | Values::EnumIndices(data, _),
                     len,
                     ..
                 },
@@ -284,7 +284,9 @@ fn small(column: &Gathered, with_numbers: bool) -> Option<Counted> {
     let there = |at: usize| column.presence.as_ref().is_none_or(|bits| bit(bits, at));
     let (data, is_bits) = match &column.values {
         Values::Bits(data) => (data.as_ref(), true),
-        Values::Numbers(data) | Values::Places(data, _) if data.as_ref().len() == column.len => {
+        Values::Numbers(data) | Values::EnumIndices(data, _)
+            if data.as_ref().len() == column.len =>
+        {
             (data.as_ref(), false)
         }
         _ => return None,
@@ -367,20 +369,20 @@ fn slot(key: &[u8]) -> usize {
 
 /// Appends bytes that two rows share only if their values are equal.
 fn add_key(column: &Gathered, row: usize, out: &mut Vec<u8>) {
-    let is_there = column.presence.as_ref().is_none_or(|bits| bit(bits, row));
-    out.push(u8::from(is_there));
-    if !is_there {
+    let is_present = column.presence.as_ref().is_none_or(|bits| bit(bits, row));
+    out.push(u8::from(is_present));
+    if !is_present {
         return;
     }
     match &column.values {
         Values::Bits(data) => out.push(u8::from(bit(data.as_ref(), row))),
-        Values::Numbers(data) | Values::Places(data, _) => {
+        Values::Numbers(data) | Values::EnumIndices(data, _) => {
             let width = data.as_ref().len() / column.len;
             out.extend_from_slice(&data.as_ref()[row * width..(row + 1) * width]);
         }
-        Values::Runs(ends, bytes) => {
-            let ends = ends.as_chunks::<8>().0;
-            let [start, end] = [row, row + 1].map(|at| u64::from_le_bytes(ends[at]) as usize);
+        Values::Binary64(offsets, bytes) => {
+            let offsets = offsets.as_chunks::<8>().0;
+            let [start, end] = [row, row + 1].map(|at| u64::from_le_bytes(offsets[at]) as usize);
             out.extend_from_slice(&((end - start) as u64).to_le_bytes());
             out.extend_from_slice(&bytes[start..end]);
         }

@@ -31,7 +31,7 @@ pub(super) enum Written<'t> {
     All(Vec<Written<'t>>),
     Not(Box<Written<'t>>),
     /// The member is present.
-    There(&'t str),
+    IsPresent(&'t str),
     /// The member is absent.
     Null(&'t str),
     Compare(&'t str, Operator, Operand<'t>),
@@ -158,7 +158,7 @@ impl<'t> Reader<'t> {
                 "has `not` before something other than `in`, `between`, `contains` and `like`";
             return Err(self.wrong(what));
         } else {
-            Written::There(path)
+            Written::IsPresent(path)
         };
         Ok(if is_not { Written::Not(Box::new(found)) } else { found })
     }
@@ -348,7 +348,7 @@ fn null(text: &str) -> Option<(bool, &str)> {
 mod tests {
     use super::*;
     use Operand::{Bare, Member, Value};
-    use Written::{All, Any, Compare, Contains, In, Like, Not, Null, There};
+    use Written::{All, Any, Compare, Contains, In, IsPresent, Like, Not, Null};
 
     fn compare<'t>(path: &'t str, compare: Operator, value: &'t str) -> Written<'t> {
         Compare(path, compare, Bare(value))
@@ -373,33 +373,36 @@ mod tests {
             ("a = f(x) y", compare("a", Equal, "f(x) y")),
             ("a b=c", compare("a b", Equal, "c")),
             ("a=sand or b=2", Any(vec![compare("a", Equal, "sand"), compare("b", Equal, "2")])),
-            (r#"a="x and \"y\"" and b"#, All(vec![quoted("a", "x and \"y\""), There("b")])),
-            ("a='x, y' and b", All(vec![quoted("a", "x, y"), There("b")])),
+            (r#"a="x and \"y\"" and b"#, All(vec![quoted("a", "x and \"y\""), IsPresent("b")])),
+            ("a='x, y' and b", All(vec![quoted("a", "x, y"), IsPresent("b")])),
             ("a in ('x,y', z)", In("a", vec![Value("x,y".into()), Bare("z")])),
             ("a = 'tis", compare("a", Equal, "'tis")),
             ("a = 'tis the cat's", compare("a", Equal, "'tis the cat's")),
-            ("image", There("image")),
-            ("not", There("not")),
-            ("!image", not(There("image"))),
-            ("not image", not(There("image"))),
+            ("image", IsPresent("image")),
+            ("not", IsPresent("not")),
+            ("!image", not(IsPresent("image"))),
+            ("not image", not(IsPresent("image"))),
             ("not(a=1)", not(compare("a", Equal, "1"))),
             ("a in (x, y z,w)", In("a", vec![Bare("x"), Bare("y z"), Bare("w")])),
             ("a not in (\"x,y\")", not(In("a", vec![Value("x,y".into())]))),
             ("tags contains x", Contains("tags", "x".into())),
             ("tags not contains x", not(Contains("tags", "x".into()))),
-            ("index=1 AND inside", All(vec![compare("index", Equal, "1"), There("inside")])),
-            ("a or b and c", Any(vec![There("a"), All(vec![There("b"), There("c")])])),
-            ("(a or b) and c", All(vec![Any(vec![There("a"), There("b")]), There("c")])),
+            ("index=1 AND inside", All(vec![compare("index", Equal, "1"), IsPresent("inside")])),
+            ("a or b and c", Any(vec![IsPresent("a"), All(vec![IsPresent("b"), IsPresent("c")])])),
+            (
+                "(a or b) and c",
+                All(vec![Any(vec![IsPresent("a"), IsPresent("b")]), IsPresent("c")]),
+            ),
             ("a is null", Null("a")),
-            ("(a IS not  NULL) or b", Any(vec![not(Null("a")), There("b")])),
-            ("a is nullable", There("a is nullable")),
+            ("(a IS not  NULL) or b", Any(vec![not(Null("a")), IsPresent("b")])),
+            ("a is nullable", IsPresent("a is nullable")),
             ("that is = 3", compare("that is", Equal, "3")),
-            ("a between 2 and 4 and b", All(vec![between("a", "2", "4"), There("b")])),
+            ("a between 2 and 4 and b", All(vec![between("a", "2", "4"), IsPresent("b")])),
             ("a not between 2 and 4", not(between("a", "2", "4"))),
             ("in between = 4", compare("in between", Equal, "4")),
-            ("a like %x_ or b", Any(vec![Like("a", "%x_".into()), There("b")])),
+            ("a like %x_ or b", Any(vec![Like("a", "%x_".into()), IsPresent("b")])),
             ("a not like ' x'", not(Like("a", " x".into()))),
-            ("looks like", There("looks like")),
+            ("looks like", IsPresent("looks like")),
             ("a < b.c", compare("a", Less, "b.c")),
             ("a = member( b )", Compare("a", Equal, Member("b"))),
             ("a = \"member(b)\"", Compare("a", Equal, Value("member(b)".into()))),

@@ -121,7 +121,7 @@ impl DatasetWriter {
             return Ok(self.len() - before);
         }
         if let Some(batches) = rows.take_batches() {
-            self.batches(batches, options).map_err(|e| e.in_source(rows.name()))?;
+            self.add_batches(batches, options).map_err(|e| e.in_source(rows.name()))?;
             return Ok(self.len() - before);
         }
         // The writer is borrowed mutably while its schema is used.

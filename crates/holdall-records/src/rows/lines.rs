@@ -9,7 +9,8 @@ use std::io::{BufRead as _, BufReader, Read};
 pub(super) struct Lines {
     reader: BufReader<Box<dyn Read + Send>>,
     line: Vec<u8>,
-    number: u64,
+    /// The number of lines that were read.
+    line_number: u64,
     max_len: u64,
 }
 
@@ -17,7 +18,7 @@ impl Lines {
     /// Creates a reader of lines of at most `max_len` bytes.
     pub(super) fn new(reader: Box<dyn Read + Send>, max_len: u64) -> Lines {
         let reader = BufReader::with_capacity(1 << 20, reader);
-        Lines { reader, line: Vec::new(), number: 0, max_len }
+        Lines { reader, line: Vec::new(), line_number: 0, max_len }
     }
 
     /// Returns the underlying reader, if no line was read yet.
@@ -35,15 +36,15 @@ impl Lines {
             if n == 0 {
                 return Ok(None);
             }
-            self.number += 1;
+            self.line_number += 1;
             if self.line.len() as u64 > self.max_len {
                 let e = TOO_LARGE.broken(format!("the line has more than {} bytes", self.max_len));
-                return Err(at_line(e, self.number, name));
+                return Err(at_line(e, self.line_number, name));
             }
             if self.line.iter().any(|b| !b.is_ascii_whitespace()) {
                 break;
             }
         }
-        Ok(Some((self.number, &self.line)))
+        Ok(Some((self.line_number, &self.line)))
     }
 }

@@ -6,7 +6,7 @@
 //! use holdall_records::{Build, FillOptions, Rows};
 //! # let kind = serde_json::json!({});
 //! let mut build = Build::create("points.mt", &holdall_io::WriteOptions::new())?;
-//! let mut points = build.dataset_with_kind("points", &kind)?;
+//! let mut points = build.dataset_with_schema("points", &kind)?;
 //! points.fill(Rows::open("points.csv")?, &FillOptions::new())?;
 //! build.add(points)?;
 //! build.finish()?;
@@ -318,9 +318,9 @@ impl Rows {
         RowsOptions::new().open(path)
     }
 
-    /// Returns the rows of batches of columns, which have no [`Rows::kind`]. `name` is used in errors. Columns whose type is not that
-    /// of their member are converted as JSON values are: integers to floats, base64 text to bytes, text to times, structs
-    /// to unions.
+    /// Returns the rows of batches of columns, which have no [`Rows::row_schema`]. `name` is used in errors. Columns
+    /// whose type is not that of their member are converted as JSON values are: integers to floats, base64 text to
+    /// bytes, text to times, structs to unions.
     #[cfg(feature = "arrow")]
     pub fn from_batches(
         batches: impl Iterator<Item = Result<arrow_array::RecordBatch>> + Send + 'static,
@@ -392,9 +392,11 @@ impl Rows {
     ///
     /// # Errors
     /// Returns `records/arrow` if a column has a type that records have no kind for.
-    pub fn kind(&self) -> Result<Option<Value>> {
+    pub fn row_schema(&self) -> Result<Option<Value>> {
         match &self.cells {
-            Cells::Batches(Some(batches)) => batches.kind().map_err(|e| e.in_source(&self.name)),
+            Cells::Batches(Some(batches)) => {
+                batches.row_schema().map_err(|e| e.in_source(&self.name))
+            }
             _ => Ok(None),
         }
     }

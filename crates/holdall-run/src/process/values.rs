@@ -98,7 +98,7 @@ pub fn unpack(
         .collect()
 }
 
-/// Whether a nested tensor is allowed.
+/// The nesting level of a value: only an outer one may be a nested tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Outer,

@@ -50,7 +50,7 @@ fn patterns(schema: &Value) -> u64 {
 ///
 /// # Errors
 /// Returns `schema/too-large` if the check would try more; its result is not valid then.
-pub(crate) fn within<T>(most: u64, check: impl FnOnce() -> T) -> Result<(T, u64)> {
+pub(crate) fn with_budget<T>(most: u64, check: impl FnOnce() -> T) -> Result<(T, u64)> {
     LEFT.set(most);
     let found = check();
     match LEFT.get() {

@@ -118,8 +118,8 @@ impl<'s> Checker<'s> {
     /// Returns a pattern that the value at a plain node is not checked against, if any.
     pub fn unverified_at(&self, node: NodeId) -> Option<&str> {
         let name = node.0.to_string();
-        let is_there = |part: &str| part == name || part == patterns::SHARED;
-        self.unverified.iter().find(|(part, _)| is_there(part)).map(|(_, pattern)| pattern.as_str())
+        let is_named = |part: &str| part == name || part == patterns::SHARED;
+        self.unverified.iter().find(|(part, _)| is_named(part)).map(|(_, pattern)| pattern.as_str())
     }
 
     /// Checks the value at a plain node of a header. `rule` is the rule that an invalid value breaks.
@@ -189,12 +189,12 @@ impl<'s> Checker<'s> {
 /// Validates a value, trying at most `most` parts of the schema. Returns how many are left, or the path and the message
 /// of the first error.
 fn ask(validator: &Validator, value: &Value, most: u64) -> Result<Result<u64, (String, String)>> {
-    let (is_valid, left) = effort::within(most, || validator.is_valid(value))?;
+    let (is_valid, left) = effort::with_budget(most, || validator.is_valid(value))?;
     if is_valid {
         return Ok(Ok(left));
     }
     // The validator keeps the errors of all variants until one is returned, so only few are tried.
-    let found = effort::within(EFFORT_TO_TELL, || validator.validate(value));
+    let found = effort::with_budget(EFFORT_TO_TELL, || validator.validate(value));
     Ok(Err(match found {
         Ok((Err(e), _)) => {
             (e.instance_path().to_string(), shorten(&e.masked().to_string()).to_owned())
@@ -217,7 +217,7 @@ pub(crate) fn is_value(
         let validator = validator.map_err(|e| invalid(&e, e.schema_path()))?;
         let most = limits.max_nodes();
         let wrapped = json!({ "value": value });
-        Ok(effort::within(most, || validator.is_valid(&wrapped))?.0)
+        Ok(effort::with_budget(most, || validator.is_valid(&wrapped))?.0)
     };
     valid().unwrap_or(false)
 }

@@ -1,7 +1,7 @@
 //! Generates WGSL functions that read records from a buffer of words, and structs with the layout of the records.
 //!
-//! WGSL has numbers of four bytes, and strides that are multiples of four. Functions read every member with fixed
-//! bytes, at any offset. A WGSL struct contains the members whose layout WGSL supports, and words in place of all
+//! WGSL has numbers of four bytes, and strides that are multiples of four. Functions read every member of fixed
+//! size, at any offset. A WGSL struct contains the members whose layout WGSL supports, and words in place of all
 //! others.
 
 mod names;
@@ -117,7 +117,7 @@ impl<'s> Readers<'s> {
         Readers { schema, names, prefix, words, stride, helpers, aligned, left, out }
     }
 
-    /// Generates a function for each value with fixed bytes below a type.
+    /// Generates a reader function for each fixed-size value in the type.
     fn all(&mut self, root: TypeId) -> Result<()> {
         let schema = self.schema;
         let mut ahead = vec![(At { path: Path::root(), offset: 0, steps: Vec::new() }, root)];
@@ -139,7 +139,7 @@ impl<'s> Readers<'s> {
                 }
                 Kind::Union(union) => {
                     let tags: Vec<_> = union.variants.iter().map(|v| &*v.key).collect();
-                    let tag = format!("{}, its variant", describe(kind));
+                    let tag = format!("the index of the variant of {}", describe(kind));
                     self.write_enum(&at, "tag", union.width, &tag, &tags);
                     let offset = at.offset.saturating_add(union.start.into());
                     for variant in union.variants.iter().rev() {
@@ -153,7 +153,7 @@ impl<'s> Readers<'s> {
                         at.steps.push((schema.extent(array.items)?.stride, len));
                         ahead.push((at, array.items));
                     }
-                    Len::Variable { .. } => self.elsewhere(&at, kind),
+                    Len::Variable { .. } => self.comment_on_missing_reader(&at, kind),
                 },
                 Kind::Tensor(tensor) => {
                     let len = schema.dims(tensor)?.iter().fold(1, |n: u64, d| n.saturating_mul(*d));
@@ -162,11 +162,11 @@ impl<'s> Readers<'s> {
                             let mut at = at;
                             at.steps.push((scalar.size().into(), len));
                             match is_bits(dtype) {
-                                true => self.scalar(&at, scalar, &format!("{dtype}, its bits")),
+                                true => self.scalar(&at, scalar, &format!("the bits of {dtype}")),
                                 false => self.scalar(&at, scalar, scalar.as_str()),
                             }
                         }
-                        None => self.elsewhere(&at, kind),
+                        None => self.comment_on_missing_reader(&at, kind),
                     }
                 }
                 Kind::Scalar(scalar) => self.scalar(&at, *scalar, scalar.as_str()),
@@ -174,7 +174,9 @@ impl<'s> Readers<'s> {
                     let values: Vec<_> = e.values.iter().map(|v| &**v).collect();
                     self.write_enum(&at, "", e.width, describe(kind), &values);
                 }
-                Kind::String | Kind::Bytes | Kind::Record => self.elsewhere(&at, kind),
+                Kind::String | Kind::Bytes | Kind::Record => {
+                    self.comment_on_missing_reader(&at, kind)
+                }
             }
         }
         Ok(())
@@ -187,7 +189,7 @@ impl<'s> Readers<'s> {
             let path = join(&at.path, &member.name);
             let byte = at.offset.saturating_add(u64::from(bit / 8));
             let value = format!("(({} >> {}u) & 1u) != 0u", self.load(Helper::Byte), bit % 8);
-            let note = "whether it is present".to_owned();
+            let note = "true if the member is present".to_owned();
             self.function(&At { path, offset: byte, ..at.clone() }, "has", &note, "bool", &value);
         }
     }
@@ -268,19 +270,24 @@ impl<'s> Readers<'s> {
         self.function(at, "", &format!("{what}{note}"), ty, &value);
     }
 
-    /// Records whether words are at multiples of four bytes.
+    /// Updates `aligned` for a value at this position. `is_words` tells whether the value is read as words.
     fn reads_words_at(&mut self, at: &At, is_words: bool) {
         let steps = at.steps.iter().all(|(step, _)| step.is_multiple_of(WORD));
         self.aligned &= !is_words || (at.offset.is_multiple_of(WORD) && steps);
     }
 
-    /// Writes a comment on a member without fixed bytes.
-    fn elsewhere(&mut self, at: &At, kind: &Kind) {
+    /// Writes a comment on a member that has no reader function, with the reason.
+    fn comment_on_missing_reader(&mut self, at: &At, kind: &Kind) {
         let why = match kind {
             Kind::Tensor(_) => "its elements are not whole bytes",
             _ => "its data is in the component `blob_data`",
         };
-        let _ = write!(self.out, "\n// {}: {}; {why}.\n", comment_path(&at.path), describe(kind));
+        let _ = write!(
+            self.out,
+            "\n// {}: {}, without a function: {why}.\n",
+            comment_path(&at.path),
+            describe(kind)
+        );
     }
 
     /// Returns a call of `helper` at the current offset.
@@ -462,7 +469,8 @@ impl Structs<'_> {
         Ok(Some(name))
     }
 
-    /// Returns a WGSL type with the bytes of a type, aligned to four, or `None` if WGSL has no such type.
+    /// Returns the WGSL type that has the same bytes as the type `ty` if it starts at a multiple of four bytes. Returns
+    /// `None` if WGSL has no such type.
     fn ty(&mut self, ty: TypeId, name: &str) -> Result<Option<String>> {
         let schema = self.schema;
         Ok(match &schema.ty(ty).kind {
@@ -495,7 +503,7 @@ impl Structs<'_> {
     }
 }
 
-/// Adds words as filler between two offsets.
+/// Adds words as padding between two offsets.
 fn fill(body: &mut String, names: &mut Names, from: u64, to: u64) {
     let words = to.saturating_sub(from) / WORD;
     if words > 0 {
@@ -504,7 +512,7 @@ fn fill(body: &mut String, names: &mut Names, from: u64, to: u64) {
     }
 }
 
-/// Returns a WGSL type with the bytes of a scalar that is aligned to four.
+/// Returns the WGSL type that has the same bytes as a scalar that starts at a multiple of four bytes.
 fn scalar_type(scalar: Scalar) -> Option<&'static str> {
     match scalar {
         Scalar::Int32 => Some("i32"),

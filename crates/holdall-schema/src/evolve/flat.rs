@@ -191,12 +191,12 @@ impl Missing<'_> {
             })?;
             let path = at.then(Segment::Name(Arc::clone(&property.name)));
             let next = self.present.range(&path..).next();
-            let is_there = next.is_some_and(|p| p.0.starts_with(&path.0));
+            let is_present = next.is_some_and(|p| p.0.starts_with(&path.0));
             match self.schema.schema.node(property.node) {
-                Node::Object(_) if is_there || property.presence == Presence::Required => {
+                Node::Object(_) if is_present || property.presence == Presence::Required => {
                     self.below(property.node, &path)?;
                 }
-                Node::Flat { tensor, .. } if !is_there => {
+                Node::Flat { tensor, .. } if !is_present => {
                     match (&property.default, property.presence) {
                         (Some(value), presence) => match tensor.filled(value, self.limits) {
                             Ok(filled) => self.out.filled.push((path, filled)),

@@ -23,7 +23,7 @@ const ANNOTATIONS: [&str; 8] = [
     "contentMediaType",
 ];
 
-/// Whether and how the validator uses the keywords of a node; it only checks values in JSON.
+/// The validator's use of the keywords of a node; it only checks values in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
     /// The keywords constrain the values.

@@ -1,5 +1,6 @@
 //! The values that an encoder reads: JSON text, JSON values in memory, and objects of other languages.
 
+use super::number::not;
 use crate::dtype::TensorDType;
 use crate::error::Result;
 use holdall_json::{NUMBER, Reader, TYPE, Token, parse};
@@ -281,17 +282,22 @@ impl<'v> ValueInput<'v> {
     }
 }
 
+/// Returns the token that begins a value.
+fn token_of(value: &Value) -> Token {
+    match value {
+        Value::Object(_) => Token::Object,
+        Value::Array(_) => Token::Array,
+        Value::String(_) => Token::String,
+        Value::Number(_) => Token::Number,
+        Value::Bool(_) => Token::Bool,
+        Value::Null => Token::Null,
+    }
+}
+
 impl<'v> RecordInput for ValueInput<'v> {
     fn peek(&mut self) -> Result<Token> {
-        Ok(match self.next {
-            Some(Value::Object(_)) => Token::Object,
-            Some(Value::Array(_)) => Token::Array,
-            Some(Value::String(_)) => Token::String,
-            Some(Value::Number(_)) => Token::Number,
-            Some(Value::Bool(_)) => Token::Bool,
-            Some(Value::Null) => Token::Null,
-            None => return Err(TYPE.broken("expected a value, found nothing")),
-        })
+        let next = self.next.map(token_of);
+        next.ok_or_else(|| TYPE.broken("expected a value, found nothing"))
     }
 
     fn begin_object(&mut self) -> Result<()> {
@@ -300,7 +306,7 @@ impl<'v> RecordInput for ValueInput<'v> {
                 self.open.push(Open::Object(members.iter()));
                 Ok(())
             }
-            _ => Err(TYPE.broken("expected an object")),
+            other => Err(not(token_of(other), "an object")),
         }
     }
 
@@ -327,7 +333,7 @@ impl<'v> RecordInput for ValueInput<'v> {
                 self.open.push(Open::Array(items.iter()));
                 Ok(())
             }
-            _ => Err(TYPE.broken("expected an array")),
+            other => Err(not(token_of(other), "an array")),
         }
     }
 
@@ -347,13 +353,14 @@ impl<'v> RecordInput for ValueInput<'v> {
     {
         match self.take("a string")? {
             Value::String(text) => Ok(text),
-            _ => Err(TYPE.broken("expected a string")),
+            other => Err(not(token_of(other), "a string")),
         }
     }
 
     fn number(&mut self) -> Result<InputNumber> {
-        let Value::Number(number) = self.take("a number")? else {
-            return Err(TYPE.broken("expected a number"));
+        let number = match self.take("a number")? {
+            Value::Number(number) => number,
+            other => return Err(not(token_of(other), "a number")),
         };
         match (number.as_u64(), number.as_i64(), number.as_f64()) {
             (Some(n), ..) => Ok(InputNumber::Unsigned(n)),
@@ -377,7 +384,7 @@ impl<'v> RecordInput for ValueInput<'v> {
     fn bool(&mut self) -> Result<bool> {
         match self.take("true or false")? {
             Value::Bool(b) => Ok(*b),
-            _ => Err(TYPE.broken("expected true or false")),
+            other => Err(not(token_of(other), "true or false")),
         }
     }
 

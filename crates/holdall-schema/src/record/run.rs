@@ -26,7 +26,7 @@ pub fn check_run(content: Content, bytes: &[u8], limits: &SchemaLimits) -> Resul
         },
         Content::Json => match parse(bytes, limits.depth) {
             Ok(_) => Ok(1),
-            Err(e) => Err(JSON.broken("not JSON").because(e)),
+            Err(e) => Err(JSON.broken("the run is not valid JSON").because(e)),
         },
         Content::Elements(dtype) => {
             let width = (dtype.bits() / 8).max(1);

@@ -439,10 +439,10 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
 
 /// Checks that the bytes are a JSON object and returns its text.
 pub(crate) fn object(bytes: &[u8], depth: usize) -> Result<&str> {
-    let wrong = |e: Error| JSON.broken("not a JSON object").because(e);
+    let wrong = |e: Error| JSON.broken("the text is not a valid JSON object").because(e);
     let mut reader = Reader::new(bytes, 0, depth).map_err(wrong)?;
     if reader.peek().map_err(wrong)? != Token::Object {
-        return Err(JSON.broken("the JSON is not an object"));
+        return Err(JSON.broken("expected a JSON object, found another JSON value"));
     }
     parse(bytes, depth).map_err(wrong)?;
     text(bytes)

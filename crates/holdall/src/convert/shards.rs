@@ -234,7 +234,7 @@ pub(crate) fn write_files(
         Some(Algorithm::Sha256) => Algorithm::Sha256,
         _ => Algorithm::Xxh3,
     };
-    let mut summed: Vec<Summary> = Vec::new();
+    let mut summaries: Vec<Summary> = Vec::new();
     let mut record = Record::new(None);
     for (number, items) in of_file.into_iter().enumerate() {
         let own = write.clone();
@@ -250,7 +250,7 @@ pub(crate) fn write_files(
                     write_items(file, to, encoder, &own, items)?.close().map_err(refused)?;
                 let len = finished.len();
                 let (((), digest), written) = finished.publish_with_record()?;
-                summed.push((name, len, digest));
+                summaries.push((name, len, digest));
                 (len, written)
             }
             None => {
@@ -265,7 +265,7 @@ pub(crate) fn write_files(
     }
     #[cfg(feature = "ztensor2")]
     if let Some(name) = shards.root() {
-        let bytes = root(sink.path(), shards, &summed, &write.attributes)?;
+        let bytes = root(sink.path(), shards, &summaries, &write.attributes)?;
         let mut to = FileSink::create(&sink.path().join(name), false, write.durability)?;
         to.append(&bytes)?;
         to.finish()?;
@@ -290,11 +290,11 @@ pub(crate) fn write_files(
 fn root(
     folder: &Path,
     shards: &Shards,
-    summed: &[Summary],
+    summaries: &[Summary],
     attributes: &Attributes,
 ) -> Result<Bytes> {
     let mut root = Root::default();
-    for (file, len, digest) in summed {
+    for (file, len, digest) in summaries {
         // `model-NAME.zt` is the shard NAME of `model.zt`.
         let name = file.strip_prefix(&*shards.stem).unwrap_or(file).trim_start_matches('-');
         let name = name.trim_end_matches(shards.extension).trim_end_matches('.');

@@ -179,7 +179,7 @@ impl Context<'_> {
         let open =
             a.is_random() && b.is_random() && is_comparable(&a.element_type, &b.element_type);
         // Remote bytes are fetched once: their digests are computed while reading from start to end.
-        let open = open && !a.is_summed() && !b.is_summed();
+        let open = open && !a.checks_digest_in_order() && !b.checks_digest_in_order();
         let count = a.count.filter(|_| open && a.count == b.count);
         Ok(count.map(|count| (a, b, count)))
     }

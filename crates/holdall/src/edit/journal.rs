@@ -32,7 +32,9 @@ pub(super) fn sweep(catalog: &Catalog) -> Result<()> {
     let path = on_disk::path_for(model);
     let Ok(file) = File::options().read(true).write(true).open(&path) else { return Ok(()) };
     if let Err(TryLockError::WouldBlock) = file.try_lock() {
-        return Err(LOCKED.broken("another edit is under way").in_source(model.display()));
+        return Err(LOCKED
+            .broken("another process is editing the file")
+            .in_source(model.display()));
     }
     let files = on_disk::files_for(model);
     Journal { path, files, _file: file }.remove_unnamed(catalog)
@@ -61,7 +63,9 @@ impl Journal {
         let mut file = match File::options().write(true).create_new(true).open(&path) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                return Err(LOCKED.broken("another edit is under way").in_source(model.display()));
+                return Err(LOCKED
+                    .broken("another process is editing the file")
+                    .in_source(model.display()));
             }
             Err(e) => return Err(failed(e)),
         };

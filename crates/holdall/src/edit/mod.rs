@@ -54,7 +54,7 @@ use holdall_io::items::{self, ComponentSource, Item};
 use holdall_io::select::nearest;
 use holdall_io::source::FileSource;
 use holdall_io::{File, Tensor, WriteOptions};
-use holdall_schema::KIND_ATTRIBUTE;
+use holdall_schema::TENSOR_SCHEMA_ATTRIBUTE;
 pub(crate) use part::version_to_write;
 use part::{EditedFile, Entry, From, InPlace};
 use std::collections::{HashMap, HashSet};
@@ -566,7 +566,7 @@ fn several_files(path: &Path, parts: &[EditedFile]) -> Error {
 fn needed(layout: &Layout) -> &'static [&'static str] {
     match layout {
         Layout::QuantizedGroup => &["bits", "group_size"],
-        Layout::Records | Layout::Blob => &[KIND_ATTRIBUTE],
+        Layout::Records | Layout::Blob => &[TENSOR_SCHEMA_ATTRIBUTE],
         _ => &[],
     }
 }

@@ -82,10 +82,10 @@ pub(super) fn others(file: &File, path: &Path) -> Option<Error> {
     let named = path.file_name().and_then(|name| name.to_str()).and_then(PartName::new);
     let (number, count) = match (part_of(file.index()), &named) {
         // A merged file that still has its part number: all tensors are in it.
-        (Some(part), _) if part.number == 0 && part.tensors == Some(file.len() as u32) => {
+        (Some(part), _) if part.index == 0 && part.tensors == Some(file.len() as u32) => {
             return None;
         }
-        (Some(part), _) => (part.number.saturating_add(1), part.count),
+        (Some(part), _) => (part.index.saturating_add(1), part.count),
         (None, Some(part)) => (part.number, part.count),
         (None, None) => return None,
     };

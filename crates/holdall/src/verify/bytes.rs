@@ -133,7 +133,7 @@ pub(super) fn check(
         let broken = Mutex::new(Vec::new());
         let sums = Executor::new(file.sources(), file.limits(), &options.work)
             .run(&plan, Vec::new(), |visit| {
-                let number = visit.number as usize;
+                let number = visit.want_index as usize;
                 match (purposes.get(number), visit.decoded) {
                     (Some(purpose), decoded) => {
                         context.check_bytes(purpose, DecodedBytes { decoded, ..visit })
@@ -154,7 +154,7 @@ pub(super) fn check(
             let number = want as usize;
             match purposes.get(number) {
                 Some(purpose) => {
-                    context.found(purpose.unit, |found| found.digests.push(digest));
+                    context.update_results(purpose.unit, |found| found.digests.push(digest));
                 }
                 None => {
                     let (number, checksum) = checksums[number - purposes.len()];
@@ -353,7 +353,7 @@ impl Context<'_> {
                 add(any_member, false, unit.stored_bool);
             }
             if refused.is_some() {
-                self.found(at, |found| found.decode = refused);
+                self.update_results(at, |found| found.decode = refused);
             }
         }
         if !self.file.sources().read_hints().is_remote() {
@@ -376,7 +376,7 @@ impl Context<'_> {
         };
         let broken = decoded.err().map(|e| (at, e));
         if invalid.is_some() || broken.is_some() {
-            self.found(purpose.unit, |found| {
+            self.update_results(purpose.unit, |found| {
                 let bools = match purpose.is_compressed {
                     true => &mut found.decoded_bool,
                     false => &mut found.stored_bool,
@@ -409,7 +409,7 @@ impl Context<'_> {
         })
     }
 
-    fn found(&self, unit: usize, add: impl FnOnce(&mut UnitResults)) {
+    fn update_results(&self, unit: usize, add: impl FnOnce(&mut UnitResults)) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         add(found.entry(unit).or_default());
     }

@@ -72,14 +72,14 @@ struct Counts {
 
 fn check_one(tensor: &Tensor, len: u64, state: &State, counts: &Counts) -> Result<()> {
     // Their digests were compared before.
-    let unsummed = tensor.checked_with(Check::Off);
+    let unchecked = tensor.checked_with(Check::Off);
     let (checked, count) = match tensor.layout() {
-        Layout::SparseCsr | Layout::PackedCsr => (held::csr(&unsummed).map(drop), &counts.sparse),
-        Layout::SparseCoo | Layout::PackedCoo => (held::coo(&unsummed).map(drop), &counts.sparse),
+        Layout::SparseCsr | Layout::PackedCsr => (held::csr(&unchecked).map(drop), &counts.sparse),
+        Layout::SparseCoo | Layout::PackedCoo => (held::coo(&unchecked).map(drop), &counts.sparse),
         Layout::SparseBlocks | Layout::SparseHybrid => {
-            (held::tiles(&unsummed).map(drop), &counts.sparse)
+            (held::tiles(&unchecked).map(drop), &counts.sparse)
         }
-        Layout::QuantizedGroup => (held::quantized(&unsummed).map(drop), &counts.quantized),
+        Layout::QuantizedGroup => (held::quantized(&unchecked).map(drop), &counts.quantized),
         // The only possible error in blocks is their length, which opening checks.
         Layout::Blocks(_) => return Ok(()),
         // Every bit pattern is a number, so the components alone can be wrong.
@@ -94,7 +94,7 @@ fn check_one(tensor: &Tensor, len: u64, state: &State, counts: &Counts) -> Resul
             };
         }
         Layout::Other(_) if is_difference(tensor) => {
-            let get = |role: &Role| unsummed.bytes(role);
+            let get = |role: &Role| unchecked.bytes(role);
             return match DeltaView::from_tensor(tensor.info(), get) {
                 Ok(_) => Ok(()),
                 Err(e) => state.find(tensor.position(), u64::MAX, e.in_tensor(tensor.name())),

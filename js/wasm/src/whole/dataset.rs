@@ -9,7 +9,7 @@ use holdall_core::{
 };
 use holdall_schema::record::check_run;
 use holdall_schema::{
-    Content, Document, Encoder, Entry, Heap, KIND_ATTRIBUTE, Reading, Root, SchemaLimits, TypeId,
+    Content, Document, Encoder, Entry, Heap, TENSOR_SCHEMA_ATTRIBUTE, Reading, Root, SchemaLimits, TypeId,
 };
 
 /// A part of the written file other than a flat tensor.
@@ -103,7 +103,7 @@ impl Blob {
             name: name.to_owned(),
             shape: vec![self.count],
             layout: Layout::Blob,
-            attributes: Attributes::from_iter([(KIND_ATTRIBUTE.to_owned(), Value::Text(kind))]),
+            attributes: Attributes::from_iter([(TENSOR_SCHEMA_ATTRIBUTE.to_owned(), Value::Text(kind))]),
             components: vec![
                 ComponentSpec::new(Role::Entries, DType::U64, entries),
                 ComponentSpec::new(Role::BlobData, DType::U8, heap),
@@ -185,7 +185,7 @@ impl Dataset {
             components.push(ComponentSpec::new(Role::BlobData, DType::U8, heap));
         }
         let kind = self.document.normal_text();
-        let kind = (KIND_ATTRIBUTE.to_owned(), Value::Text(kind));
+        let kind = (TENSOR_SCHEMA_ATTRIBUTE.to_owned(), Value::Text(kind));
         TensorSpec {
             name: name.to_owned(),
             shape: vec![self.count],

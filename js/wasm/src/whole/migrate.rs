@@ -13,7 +13,7 @@ use holdall_json::{parse, write_string};
 use holdall_schema::evolve::rules::DROPS_MEMBER;
 use holdall_schema::rules::{UNKNOWN_PATH, WHICH_DATASET};
 use holdall_schema::{
-    Chain, Document, Filled, KIND_ATTRIBUTE, Node, Path, Reading, Root, SCHEMA_ATTRIBUTE,
+    Chain, Document, Filled, TENSOR_SCHEMA_ATTRIBUTE, Node, Path, Reading, Root, SCHEMA_ATTRIBUTE,
     SchemaLimits, TensorConverter, TensorDType, TensorSource, resolve_tensor,
 };
 
@@ -263,7 +263,7 @@ fn decide(
         let Some(work) = works.get_mut(number) else { continue };
         let How::Same { at } = work.how else { continue };
         // With the same schema, nothing changes.
-        let own = info.attributes().get(KIND_ATTRIBUTE).and_then(Value::as_text);
+        let own = info.attributes().get(TENSOR_SCHEMA_ATTRIBUTE).and_then(Value::as_text);
         let own = own.and_then(|text| parse(text.as_bytes(), limits.depth).ok());
         let is_same = own.is_some_and(|own| {
             let renormal = holdall_schema::normalize(own).ok();
@@ -466,7 +466,7 @@ fn spec_of_records(info: &TensorInfo, name: String, to: &Document) -> Result<Ten
         return Err(WHICH_DATASET.broken("this is not the schema of a record"));
     };
     let mut attributes: Attributes = info.attributes().clone();
-    attributes.set(KIND_ATTRIBUTE, Value::Text(to.json.to_string()));
+    attributes.set(TENSOR_SCHEMA_ATTRIBUTE, Value::Text(to.json.to_string()));
     let mut components = vec![ComponentSpec::new(Role::Data, DType::U8, 0)];
     if to.schema.ty(ty).heap_align.is_some() {
         components.push(ComponentSpec::new(Role::BlobData, DType::U8, 0));

@@ -27,7 +27,8 @@ pub struct Coo {
 #[derive(Debug, Clone, Copy)]
 pub struct CooEntry<'a> {
     tensor: &'a Coo,
-    number: usize,
+    /// The index of the value.
+    index: usize,
     /// The bytes of the value, little-endian.
     pub value: &'a [u8],
 }
@@ -35,8 +36,8 @@ pub struct CooEntry<'a> {
 impl CooEntry<'_> {
     /// Returns the value's coordinates, one per dimension.
     pub fn coords(&self) -> impl ExactSizeIterator<Item = u64> {
-        let number = self.number;
-        (0..self.tensor.shape().len()).map(move |d| self.tensor.coords.at(d, number))
+        let index = self.index;
+        (0..self.tensor.shape().len()).map(move |d| self.tensor.coords.at(d, index))
     }
 }
 
@@ -176,7 +177,7 @@ impl Coo {
     pub fn entries(&self) -> impl Iterator<Item = CooEntry<'_>> {
         let width = self.values.bytes().len().checked_div(self.count()).unwrap_or(1).max(1);
         let values = self.values.bytes().chunks_exact(width);
-        values.enumerate().map(|(number, value)| CooEntry { tensor: self, number, value })
+        values.enumerate().map(|(index, value)| CooEntry { tensor: self, index, value })
     }
 
     /// Returns the row-major index of each value.

@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
         match self.cursor.small_string(TEXT << 5) {
             Some(bytes) => Ok(bytes),
             None => self.long_text(|reader, head, start| {
-                let found = found(head);
+                let found = kind_name(head);
                 KEY.broken(format!("a key of {context} is {found}, not text"))
                     .at(reader.since(start))
             }),
@@ -397,7 +397,7 @@ impl<'a> Reader<'a> {
                     return Err(RESERVED
                         .broken(format!(
                             "a string of indefinite length contains {}, expected definite chunks of its kind",
-                            found(head)
+                            kind_name(head)
                         ))
                         .at(self.since(start)));
                 }
@@ -422,7 +422,7 @@ impl<'a> Reader<'a> {
             return Err(COUNT
                 .broken(format!(
                     "{} of {} items requires at least {least} bytes, but {left} are left",
-                    found(head),
+                    kind_name(head),
                     head.arg
                 ))
                 .at(self.since(start)));
@@ -481,7 +481,7 @@ impl<'a> Reader<'a> {
                     .at(range)
             }
             _ => ITEM_KIND
-                .broken(format!("expected {wanted} at {context}, found {}", found(head)))
+                .broken(format!("expected {wanted} at {context}, found {}", kind_name(head)))
                 .at(range),
         }
     }
@@ -503,8 +503,8 @@ impl Frame {
     }
 }
 
-/// Returns the kind of an item, for messages.
-fn found(head: Head) -> &'static str {
+/// Returns the name of an item's type, for messages.
+fn kind_name(head: Head) -> &'static str {
     match (head.major, head.info) {
         (UNSIGNED, _) => "an unsigned integer",
         (NEGATIVE, _) => "a negative integer",

@@ -171,7 +171,7 @@ impl Fields {
         })
     }
 
-    /// Returns the codec that converts records to those of [`Fields::kind`], or `None` if they need no conversion.
+    /// Returns the codec that converts records to those of [`Fields::schema`], or `None` if they need no conversion.
     pub fn members(&self) -> Option<Members> {
         let steps = self.steps();
         (!self.is_as_stored(&steps)).then(|| Members::new(self.size, steps))
@@ -215,7 +215,7 @@ impl Fields {
     }
 
     /// Returns the JSON text of the schema of a record, with sorted keys: a struct without bytes between its members.
-    pub fn kind(&self) -> String {
+    pub fn schema(&self) -> String {
         let mut out = String::new();
         self.write_kind(None, &mut out);
         out
@@ -261,7 +261,7 @@ impl Field {
     }
 
     /// Returns the JSON text of the schema of the field's value, with sorted keys.
-    pub fn kind(&self) -> String {
+    pub fn schema(&self) -> String {
         let mut out = String::new();
         self.write_kind(&mut out);
         out

@@ -191,7 +191,7 @@ impl<'a> Literal<'a> {
         let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
         let (number, rest) = text
             .split_at_checked(text.len().saturating_sub(digits.len()))
-            .ok_or_else(|| HEADER.broken("the shape is not a tuple"))?;
+            .ok_or_else(|| HEADER.broken("expected the shape as a tuple of integers"))?;
         // Python 2 wrote long integers as `3L`.
         self.rest = rest.strip_prefix('L').unwrap_or(rest);
         let broken = |_| HEADER.broken(format!("invalid dimension `{}`", number.escaped()));

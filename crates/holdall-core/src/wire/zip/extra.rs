@@ -37,7 +37,7 @@ impl<'a> Extra<'a> {
             };
             match id {
                 ZIP64_ID if out.zip64.is_some() => {
-                    return Err(EXTRA.broken("two zip64 extra fields"));
+                    return Err(EXTRA.broken("expected one zip64 extra field, found two"));
                 }
                 ZIP64_ID => out.zip64 = Some(Cursor::new(field)),
                 UNICODE_PATH_ID if out.path.is_some() => {

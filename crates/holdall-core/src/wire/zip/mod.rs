@@ -116,12 +116,12 @@ pub struct Directory {
     by_name: Vec<u32>,
     /// The range of the directory in the file.
     range: Range<u64>,
-    sums: Sums,
+    sums: EntryChecksums,
 }
 
-/// Whether the CRC-32s of a directory are compared.
+/// The treatment of the CRC-32s in a directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Sums {
+enum EntryChecksums {
     /// Checksums are compared with the bytes of the entries.
     #[default]
     Checked,
@@ -300,9 +300,9 @@ impl Directory {
     }
 
     /// Accepts CRC-32s that are all 0, for a format whose writer may omit them, like torch. They are then not compared.
-    pub fn with_optional_sums(mut self) -> Directory {
+    pub fn with_optional_checksums(mut self) -> Directory {
         if self.rows.iter().all(|row| row.crc32 == 0) {
-            self.sums = Sums::Absent;
+            self.sums = EntryChecksums::Absent;
         }
         self
     }
@@ -354,9 +354,9 @@ impl<'a> Entry<'a> {
     }
 
     /// Returns the CRC-32 of the decoded bytes, unless the writer omitted all of them: see
-    /// [`Directory::with_optional_sums`].
-    pub fn sum(self) -> Option<u32> {
-        (self.directory.sums == Sums::Checked).then_some(self.row.crc32)
+    /// [`Directory::with_optional_checksums`].
+    pub fn checked_crc32(self) -> Option<u32> {
+        (self.directory.sums == EntryChecksums::Checked).then_some(self.row.crc32)
     }
 
     /// Returns the number of stored bytes.

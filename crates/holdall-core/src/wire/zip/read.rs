@@ -1,7 +1,7 @@
 //! Reading entries into memory.
 
 use super::rules::*;
-use super::{Directory, Entry, Method, Sums, descriptor, local};
+use super::{Directory, Entry, EntryChecksums, Method, descriptor, local};
 use crate::codec::Decoder;
 use crate::codec::crc::Crc32;
 use crate::error::Escape as _;
@@ -67,7 +67,7 @@ impl Directory {
             }
         };
         let (found, expected) = (Crc32::zip_crc32(&content), entry.crc32());
-        if found != expected && self.sums == Sums::Checked {
+        if found != expected && self.sums == EntryChecksums::Checked {
             let message =
                 format!("the CRC-32 of entry `{name}` is {found:#010x}, expected {expected:#010x}");
             return Err(CRC32.broken(message).at(range).into());

@@ -39,7 +39,7 @@ pub(super) struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     /// Analyzes the pickle at the start of `input`; as joblib reads it if `has_arrays`.
-    pub(super) fn follow(input: Input<'a>, has_arrays: bool, depth: u32) -> Trace {
+    pub(super) fn trace(input: Input<'a>, has_arrays: bool, depth: u32) -> Trace {
         let out = Trace {
             imports: Vec::new(),
             protocol: 0,

@@ -121,7 +121,9 @@ fn tiles(scale: &StoredTensor, shape: &[u64], group: u64) -> Result<Order> {
     }
     let padded = |n: u64, to: u64| n.checked_next_multiple_of(to);
     let sizes = padded(rows, 128).zip(padded(columns.checked_div(group).unwrap_or(0), 4));
-    let (rows, columns) = sizes.ok_or_else(|| SHAPE.broken("too many scales"))?;
+    let (rows, columns) = sizes.ok_or_else(|| {
+        SHAPE.broken(format!("the shape {shape:?}, padded to whole tiles of scales, exceeds 2^64"))
+    })?;
     scale.expect_shape(&[rows, columns])?;
     Ok(Order::Tiles { rows, columns })
 }

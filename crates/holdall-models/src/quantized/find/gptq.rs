@@ -311,7 +311,11 @@ fn awq_gemv(draft: &mut Draft<'_, '_>, names: &Names, words: &StoredTensor) -> R
     zeros.expect_shape(&[outputs, zero_words])?;
     draft.parameter("group_size", size);
     let shape = vec![outputs, inputs];
-    let no_grid = || SHAPE.broken("too many elements");
+    let no_grid = || {
+        SHAPE.broken(format!(
+            "groups of {size} do not divide the shape {shape:?} into {groups} columns of scales"
+        ))
+    };
     let mut grid = Cover::Blocks(1, size).grid(&shape, &[outputs, groups]).ok_or_else(no_grid)?;
     grid.order = Order::Rows(stored);
     let codes = |words: u64| -> Result<Codes> {

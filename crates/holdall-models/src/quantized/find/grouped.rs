@@ -88,11 +88,15 @@ fn gpt_oss(draft: &mut Draft<'_, '_>, name: &str) -> Result<Described> {
         return Err(SHAPE.broken(message).in_tensor(&blocks.name));
     };
     scale.expect_shape(&[experts, rows, groups])?;
-    let columns = groups.checked_mul(32).ok_or_else(|| SHAPE.broken("too many groups"))?;
+    let columns = groups.checked_mul(32).ok_or_else(|| {
+        SHAPE.broken(format!("{groups} groups of 32 elements in a row exceed 2^64"))
+    })?;
     Stack::from_shape(&[experts, rows, columns])?;
     draft.parameter("group_size", 32);
     let grid = Cover::Blocks(1, 32).grid(&[experts, rows, columns], &scale.shape);
-    let mut grid = grid.ok_or_else(|| SHAPE.broken("the scales do not fit"))?;
+    let mut grid = grid.ok_or_else(|| {
+        SHAPE.broken(format!("expected a scale for each group of 32, found {:?}", scale.shape))
+    })?;
     grid.scale_type = ScaleType::E8m0;
     let decoding = Decoding {
         matrices: experts,
@@ -116,7 +120,11 @@ fn integer(draft: &Draft<'_, '_>, name: &str) -> Result<i64> {
         eight if eight.len() == 8 => eight.first_chunk().map(|b| i64::from_le_bytes(*b)),
         _ => None,
     };
-    number.ok_or_else(|| CONTENT.broken("expected one integer").in_tensor(name))
+    number.ok_or_else(|| {
+        let message =
+            format!("expected an integer of 1, 4 or 8 bytes, found {} bytes", bytes.len());
+        CONTENT.broken(message).in_tensor(name)
+    })
 }
 
 fn hqq(draft: &mut Draft<'_, '_>, module: &str) -> Result<Described> {
@@ -146,11 +154,16 @@ fn hqq(draft: &mut Draft<'_, '_>, module: &str) -> Result<Described> {
     let shape: Option<Vec<u64>> =
         bytes.as_chunks().0.iter().map(|b| u64::try_from(i64::from_le_bytes(*b)).ok()).collect();
     let shape = shape.filter(|shape| !shape.is_empty());
-    let shape =
-        shape.ok_or_else(|| CONTENT.broken("the shape is invalid").in_tensor(name("shape")))?;
+    let shape = shape.ok_or_else(|| {
+        CONTENT
+            .broken("expected a shape with one or more dimensions, none of them negative")
+            .in_tensor(name("shape"))
+    })?;
     let count = element_count(&shape).filter(|n| *n <= u64::MAX / 64);
-    let count =
-        count.ok_or_else(|| CONTENT.broken("too many elements").in_tensor(name("shape")))?;
+    let count = count.ok_or_else(|| {
+        let message = format!("the shape {shape:?} has more than 2^58 elements");
+        CONTENT.broken(message).in_tensor(name("shape"))
+    })?;
     let packing = match draft.small(&name("packing")) {
         Ok(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Err(_) => format!("{bits}bit_{}", if bits == 3 { "32" } else { "u8" }),
@@ -263,7 +276,9 @@ fn quanto(draft: &mut Draft<'_, '_>, name: &str) -> Result<Described> {
     if let [rows, rest @ ..] = weight.shape.as_slice()
         && rest.len() > 1
     {
-        let columns = element_count(rest).ok_or_else(|| SHAPE.broken("too many elements"))?;
+        let columns = element_count(rest).ok_or_else(|| {
+            SHAPE.broken(format!("the shape {:?} has more than 2^64 elements", weight.shape))
+        })?;
         flat = vec![*rows, columns];
     }
     let grid = cover(&flat, scale, &[Cover::Tensor, Cover::Rows])?;

@@ -52,9 +52,10 @@ fn parameters(all: Option<&Value>, module: &str) -> Result<Parameters> {
         Some(value) => count(value)
             .ok_or_else(|| PARAMETER.broken(format!("`{key}` is not a positive integer"))),
     };
-    let bits = number("bits", bits)?;
-    let bits = u32::try_from(bits).ok().filter(|bits| (1..=8).contains(bits));
-    let bits = bits.ok_or_else(|| KIND.broken("MLX packs 1 to 8 bits"))?;
+    let stated = number("bits", bits)?;
+    let bits = u32::try_from(stated).ok().filter(|bits| (1..=8).contains(bits));
+    let bits =
+        bits.ok_or_else(|| KIND.broken(format!("expected 1 to 8 bits of MLX, found {stated}")))?;
     Ok(Parameters { bits, group: number("group_size", group)?, mode })
 }
 
@@ -77,7 +78,10 @@ fn describe(draft: &mut Draft<'_, '_>, module: &str, weight: &StoredTensor) -> R
         draft.kind(kind);
     }
     let row_len = weight.shape.last().and_then(|words| words.checked_mul(4));
-    let row_len = row_len.ok_or_else(|| SHAPE.broken("too many words").in_tensor(&weight.name))?;
+    let row_len = row_len.ok_or_else(|| {
+        let message = format!("expected rows of 32-bit words, found the shape {:?}", weight.shape);
+        SHAPE.broken(message).in_tensor(&weight.name)
+    })?;
     let bits_of = u64::from(bits);
     let shape = with_columns(weight, |words| {
         let all = words.checked_mul(32)?;

@@ -132,7 +132,9 @@ fn integers(draft: &mut Draft<'_, '_>, name: &str, packed: &StoredTensor) -> Res
         (None, _) => Arithmetic::Offset(1u32.wrapping_shl(bits.saturating_sub(1)) as f32),
     };
     let row_len = packed.shape.last().copied().unwrap_or(0);
-    let row_len = row_len.checked_mul(4).ok_or_else(|| SHAPE.broken("too many words"))?;
+    let row_len = row_len.checked_mul(4).ok_or_else(|| {
+        SHAPE.broken(format!("a row of {row_len} words of 4 bytes exceeds 2^64 bytes"))
+    })?;
     let codes = match packing {
         Packing::Dense => Codes::Stream { bits, row_len, table: Table::Integer },
         Packing::Whole(per_word) => Codes::Words { bits, per_word, row_len },

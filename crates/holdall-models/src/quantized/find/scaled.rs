@@ -305,7 +305,9 @@ fn bitnet(
         let message = format!("expected 2 dimensions, found {:?}", weight.shape);
         return Err(SHAPE.broken(message).in_tensor(&weight.name));
     };
-    let rows = packed.checked_mul(4).ok_or_else(|| SHAPE.broken("too many rows"))?;
+    let rows = packed
+        .checked_mul(4)
+        .ok_or_else(|| SHAPE.broken(format!("{packed} rows of 4 packed rows each exceed 2^64")))?;
     let shape = vec![rows, columns];
     let grid = cover(&shape, scale, &[Cover::Tensor])?;
     draft.parameter("bits", 2);

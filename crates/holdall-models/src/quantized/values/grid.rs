@@ -25,7 +25,8 @@ pub(super) struct CellValues {
 /// The row of the grid that a row of the stacked matrices belongs to.
 #[derive(Debug)]
 enum RowCells {
-    /// Each matrix has `rows` rows, and its grid `per_matrix`: one for `size` rows.
+    /// A row of a grid serves `size` consecutive rows of a matrix. Each matrix has `rows` rows. The grid of each matrix
+    /// has `per_matrix` rows; 0 if all matrices share one grid.
     Size { rows: usize, size: usize, per_matrix: usize },
     /// For each row of a matrix, its row of the grid.
     Index(Vec<u32>),
@@ -101,8 +102,9 @@ impl CellValues {
         }
     }
 
-    /// Calls `fill` with each part of `out` that has one scale, the number of elements before it, and the scale, if
-    /// values are the products of codes and scales. Returns `false` if they are something else.
+    /// Calls `fill` with the number of elements before each part of `out` that has one scale, the part, and the scale.
+    /// Does nothing and returns `false` if values are not the products of codes and scales, if the column of the grid
+    /// is looked up in a table of indices, or if a scale serves fewer than 32 columns.
     #[inline]
     pub(super) fn for_products(
         &self,
@@ -224,10 +226,13 @@ fn size_of(n: u64) -> Result<usize> {
 /// Returns the number of cells of all grids.
 fn cell_count(grid: &Grid) -> Result<u64> {
     let count = grid.matrices.checked_mul(grid.rows).and_then(|n| n.checked_mul(grid.columns));
-    count.ok_or_else(|| SHAPE.broken("the number of scales exceeds 64 bits"))
+    count.ok_or_else(|| SHAPE.broken("the number of scales exceeds 2^64"))
 }
 
-/// Converts stored numbers, of which there must be `count`.
+/// Converts the numbers of a component to `f32`.
+///
+/// # Errors
+/// Returns [`SHAPE`] unless there are `count` numbers.
 fn numbers(
     decoded: &Decoded,
     logical: Option<&LogicalType>,
@@ -300,8 +305,13 @@ fn untile(all: &[f32], grid: &Grid, padded: usize, padded_columns: usize) -> Res
                 // Bit fields of the index: none overlaps another.
                 let within = (row % 32) << 4 | ((row % 128) / 32) << 2 | (column % 4);
                 let at = tile.saturating_mul(512).saturating_add(within);
-                let scale = matrix.get(at).copied();
-                out.push(scale.ok_or_else(|| SHAPE.broken("the tiles of scales are too few"))?);
+                let too_few = || {
+                    let (least, found) = (at.saturating_add(1), matrix.len());
+                    let message =
+                        format!("expected at least {least} scales in tiles, found {found}");
+                    SHAPE.broken(message)
+                };
+                out.push(matrix.get(at).copied().ok_or_else(too_few)?);
             }
         }
     }
@@ -329,7 +339,7 @@ fn apply_factor(
     Ok(())
 }
 
-/// Returns scales that are quantized themselves.
+/// Dequantizes scales that are themselves quantized, in blocks of `block` with one outer scale each.
 fn nested(
     decoded: &Decoded,
     count: u64,

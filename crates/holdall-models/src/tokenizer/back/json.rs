@@ -1,4 +1,4 @@
-//! Writes `tokenizer.json`.
+//! Writes the files of byte-level BPE and WordPiece tokenizers: `tokenizer.json` and `tokenizer_config.json`.
 
 use super::config::{object, string, tokenizer_config};
 use super::{Token, TokenType, Tokenizer, no_files, text};
@@ -20,7 +20,7 @@ pub(super) fn byte_level_files(
     tokenizer.check_unique()?;
     let pre = text(tokenizer.attributes, "tokenizer.ggml.pre")?.unwrap_or_default();
     let steps = steps_of(pre).ok_or_else(|| {
-        no_files(&format!("the pre-tokenizer `{}` is not in the table", pre.escaped()))
+        no_files(&format!("unknown pre-tokenizer `{}` in `tokenizer.ggml.pre`", pre.escaped()))
     })?;
     let decoder = Decoder { is_byte_level: true, has_spaces: false };
     let end = end_of_vocabulary(tokenizer);
@@ -34,7 +34,11 @@ pub(super) fn byte_level_files(
     let mut merges = Vec::new();
     for merge in tokenizer.texts("tokenizer.ggml.merges")? {
         checked_merge(merge)?;
-        let (a, b) = merge.split_once(' ').ok_or_else(|| MERGE.broken("no space"))?;
+        let (a, b) = merge.split_once(' ').ok_or_else(|| {
+            let message =
+                format!("the merge `{}` has no space between its pieces", merge.escaped());
+            MERGE.broken(message)
+        })?;
         merges.push(format!("[{},{}]", string(a), string(b)));
     }
     let ignores_merges = matches!(
@@ -145,15 +149,16 @@ fn files(
         .with_file("tokenizer_config.json", config.into_bytes()))
 }
 
-/// Returns the id up to which the model must have all tokens, added ones too: those after it get their ids by their
-/// positions, because all tokens of the model come before them and all ids are used.
+/// Returns the first id that need not be in the model's vocabulary. From this id on, all tokens are added tokens with
+/// consecutive ids, and readers give added tokens the ids after the vocabulary in order. Before it, added tokens must
+/// be in the vocabulary too.
 fn end_of_vocabulary(tokenizer: &Tokenizer<'_>) -> u64 {
     let last = tokenizer.tokens.iter().rev().find(|own| !own.is_added() && !own.is_hole());
     let end = last.map_or(0, |last| last.id.saturating_add(1));
     let last_hole =
         tokenizer.tokens.iter().rev().skip_while(|own| own.is_hole()).find(|own| own.is_hole());
     match last_hole {
-        // Positions do not tell ids, so the model has them.
+        // The ids have a gap, so the order of added tokens does not determine their ids: all are in the vocabulary.
         Some(_) => u64::MAX,
         None => end,
     }
@@ -207,8 +212,8 @@ fn template(tokenizer: &Tokenizer<'_>) -> Result<Option<String>> {
     let sequence = |name: &str, of: u8| {
         Some(format!("{{\"Sequence\":{{\"id\":\"{name}\",\"type_id\":{of}}}}}"))
     };
-    // GGUF says only whether the separator is between two texts. Where it is not, but the key is there, another token
-    // is: in most tokenizers the last one of the first text, or the first one of the second.
+    // GGUF says only whether the separator is between two texts. If the key is present and false, another token is
+    // between them: in most tokenizers, the token that ends a text, or else the one that begins a text.
     let has_other = tokenizer.flag("tokenizer.ggml.add_sep_token")? == Some(false);
     let middle = if has_other { last.or(first) } else { between };
     let single = [special(first, 0), sequence("A", 0), special(last, 0)];
@@ -244,7 +249,7 @@ fn template(tokenizer: &Tokenizer<'_>) -> Result<Option<String>> {
     )))
 }
 
-/// Returns a rule of the table of pre-tokenizers as JSON.
+/// Returns a step of a pre-tokenizer as JSON, in the form of `tokenizer.json`.
 fn step_json(step: &str) -> String {
     let byte_level = |has_regex: bool| {
         format!(

@@ -165,7 +165,10 @@ impl<'a> Tokenizer<'a> {
             let score = match scores.and_then(|scores| scores.get(at)) {
                 None => None,
                 #[allow(clippy::cast_possible_truncation)] // Scores have 32 bits in GGUF.
-                Some(score) => Some(score.as_f64().ok_or_else(|| wrong("has no score"))? as f32),
+                Some(score) => {
+                    Some(score.as_f64().ok_or_else(|| wrong("has a score that is not a number"))?
+                        as f32)
+                }
             };
             let text = text.as_text().ok_or_else(|| wrong("is not UTF-8"))?;
             tokens.push(Token { id: at as u64, text, kind, score });

@@ -109,6 +109,8 @@ impl Chain {
 impl FromStr for Chain {
     type Err = crate::Error;
 
+    /// Parses a chain of converters.
+    ///
     /// # Errors
     /// Returns `evolve/converter` if the text is not a chain of converters.
     fn from_str(text: &str) -> Result<Chain> {

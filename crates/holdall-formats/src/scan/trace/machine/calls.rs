@@ -65,7 +65,7 @@ impl<'a> Machine<'a> {
         if self.depth >= MAX_NESTED {
             return Err(End::Unfollowed(self.here(too_deep())));
         }
-        let found = Machine::follow(input, false, self.depth.saturating_add(1));
+        let found = Machine::trace(input, false, self.depth.saturating_add(1));
         cursor.take(found.len);
         let end = match &found.end {
             End::Finished => Ok(()),
@@ -296,7 +296,7 @@ impl<'a> Machine<'a> {
         }
         let total = bytes.len() as u64;
         let input = Input { bytes, total, max_values: self.input.max_values, is_first: true };
-        let found = Machine::follow(input, false, self.depth.saturating_add(1));
+        let found = Machine::trace(input, false, self.depth.saturating_add(1));
         if !found.is_likely() {
             return;
         }

@@ -21,7 +21,7 @@ impl Default for FileHasher {
 impl FileHasher {
     /// Adds the next decoded bytes of the file.
     pub fn update(&mut self, bytes: &[u8]) {
-        // In pieces that stay in the processor's cache for the second sum.
+        // In pieces that stay in the processor's cache for the second hash.
         for piece in bytes.chunks(64 << 10) {
             self.crc.update(piece);
             self.hasher.update(piece);

@@ -1,11 +1,11 @@
-//! Datasets that need others, or the heap: virtual ones, and those whose values have a variable length or are
-//! references.
+//! Resolves datasets whose data depends on other objects of the file: virtual datasets, which are made of other
+//! datasets, and datasets whose values have a variable length or are references.
 
 use super::dataset::{Data, Dataset, Virtual};
 use super::datatype::{ElementKind, Elements};
-use super::heap::{Conversion, Heaps, Paths, Records, Room};
 use super::mapping::{Run, copy};
 use super::reader::Reader;
+use super::variable_length::{Conversion, GlobalHeaps, Paths, Records, Room};
 use super::{LAYOUT, LOOP};
 use bytes::Bytes;
 use holdall_core::error::{Error, Escape as _, Result};
@@ -18,21 +18,21 @@ const NESTED: usize = 16;
 /// The maximum number of runs of a virtual dataset that are read where they are stored.
 const MAX_CHUNKS: usize = 1 << 16;
 
-/// The datasets of a file.
-pub(super) struct Settling<'a, 'w> {
+/// Resolves the datasets of a file.
+pub(super) struct DatasetResolver<'a, 'w> {
     pub(super) reader: &'a Reader<'w>,
     pub(super) datasets: &'a [Dataset],
-    /// Returns the number of the dataset at a path.
+    /// Returns the index of the dataset at a path.
     pub(super) find: &'a dyn Fn(&str) -> Result<Option<usize>>,
     pub(super) paths: &'a Paths,
     pub(super) room: Room,
 }
 
 /// The data of a dataset, and the schema of its records if they have values of variable length.
-pub(super) type Settled = (Data, Option<Value>);
+pub(super) type ResolvedData = (Data, Option<Value>);
 
-/// Returns `true` if a dataset needs to be settled.
-pub(super) fn is_pending(dataset: &Dataset) -> bool {
+/// Returns `true` if the data or the schema of a dataset depends on other datasets, or on the global heaps.
+pub(super) fn needs_resolving(dataset: &Dataset) -> bool {
     match &dataset.data {
         Ok((Elements { what: ElementKind::Varying, .. }, _)) => true,
         Ok((_, data)) => matches!(data, Data::Virtual(_)),
@@ -40,9 +40,9 @@ pub(super) fn is_pending(dataset: &Dataset) -> bool {
     }
 }
 
-impl Settling<'_, '_> {
-    /// Returns the data of a dataset whose bytes are not simply stored in the file.
-    pub(super) fn settle(&mut self, number: usize) -> Result<Settled, Stop> {
+impl DatasetResolver<'_, '_> {
+    /// Returns the data of the dataset with this index. See [`needs_resolving`].
+    pub(super) fn resolve(&mut self, number: usize) -> Result<ResolvedData, Stop> {
         let datasets = self.datasets;
         let Some(dataset) = datasets.get(number) else { return Ok((Data::Contiguous(0..0), None)) };
         let is_varying =
@@ -64,11 +64,11 @@ impl Settling<'_, '_> {
             return Ok((Data::InIndex(Box::new(Records { records, ..Records::default() })), None));
         }
         let datatype = dataset.datatype.innermost();
-        let mut heaps = Heaps::default();
+        let mut heaps = GlobalHeaps::default();
         heaps.load(self.reader, &[(datatype, &bytes)])?;
         let conversion = Conversion::new(self.reader, &heaps, self.paths, &mut self.room);
         let records = conversion.run(datatype, &bytes)?;
-        let kind = Value::Text(datatype.field("", &records.bytes)?.kind());
+        let kind = Value::Text(datatype.field("", &records.bytes)?.schema());
         Ok((Data::InIndex(Box::new(records)), Some(kind)))
     }
 

@@ -1,7 +1,7 @@
-//! Values of variable length, which are in the global heap, and references to objects.
+//! Values of variable length, which are stored in global heaps, and references to objects.
 
 use super::datatype::{Datatype, Kind, Number};
-use super::fractal;
+use super::heaps::global_heap_objects;
 use super::reader::Reader;
 use super::tree::slice;
 use super::{LINK, TOO_MANY};
@@ -19,9 +19,10 @@ const ALIGN: usize = 8;
 /// The paths of objects, by the addresses of their headers.
 pub(super) type Paths = HashMap<u64, String>;
 
-/// The objects of the collections that have been read: by the address of the collection, then by number.
+/// The objects of the global heap collections that have been read: by the address of the collection, then by the
+/// object's number.
 #[derive(Default)]
-pub(super) struct Heaps(HashMap<u64, HashMap<u16, Bytes>>);
+pub(super) struct GlobalHeaps(HashMap<u64, HashMap<u16, Bytes>>);
 
 /// The location of a value in the heap.
 #[derive(Clone, Copy)]
@@ -43,7 +44,7 @@ impl Located {
     }
 }
 
-impl Heaps {
+impl GlobalHeaps {
     /// Reads the collections with all objects that `values` refer to, each of which are bytes of values of a type.
     pub(super) fn load(
         &mut self,
@@ -60,7 +61,7 @@ impl Heaps {
             if missing.is_empty() {
                 return Ok(());
             }
-            self.0.extend(fractal::global(reader, &missing)?);
+            self.0.extend(global_heap_objects(reader, &missing)?);
         }
     }
 
@@ -188,7 +189,7 @@ pub(super) struct Records {
 /// Converts values to records.
 pub(super) struct Conversion<'a, 'w> {
     pub(super) reader: &'a Reader<'w>,
-    pub(super) heaps: &'a Heaps,
+    pub(super) heaps: &'a GlobalHeaps,
     pub(super) paths: &'a Paths,
     pub(super) room: &'a mut Room,
     pub(super) out: Records,
@@ -201,7 +202,7 @@ pub(super) struct Conversion<'a, 'w> {
 impl<'a, 'w> Conversion<'a, 'w> {
     pub(super) fn new(
         reader: &'a Reader<'w>,
-        heaps: &'a Heaps,
+        heaps: &'a GlobalHeaps,
         paths: &'a Paths,
         room: &'a mut Room,
     ) -> Conversion<'a, 'w> {

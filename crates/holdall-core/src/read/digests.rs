@@ -109,7 +109,7 @@ impl From<Option<Algorithm>> for Digests {
 /// Shares of the digests of any number of components. Shares may be added in any order. Several threads may each
 /// collect their own shares. Each byte must be in exactly one share.
 #[derive(Debug, Clone, Default)]
-pub struct Sums {
+pub struct DigestCollector {
     shares: Vec<Share>,
     /// Digests of all stored bytes of a component.
     whole: Vec<(u32, Digest)>,
@@ -127,7 +127,7 @@ struct Share {
     len: u64,
 }
 
-impl Sums {
+impl DigestCollector {
     /// Adds the CRC-32C, or the CRC-32, of stored bytes of a component that start at its byte `start`.
     fn add(&mut self, want: u32, is_zip: bool, start: u64, bytes: &[u8]) {
         let crc = if is_zip { Crc32::zip_crc32(bytes) } else { crc32c(bytes) };
@@ -165,7 +165,7 @@ impl Sums {
     }
 
     /// Adds the shares of `other`.
-    pub fn join(&mut self, mut other: Sums) {
+    pub fn join(&mut self, mut other: DigestCollector) {
         self.shares.append(&mut other.shares);
         self.whole.append(&mut other.whole);
     }
@@ -175,12 +175,12 @@ impl Sums {
         let is_own = |number: u32| number == want;
         let shares = self.shares.extract_if(.., |s| is_own(s.want)).collect();
         let whole = self.whole.extract_if(.., |(number, _)| is_own(*number)).collect();
-        Sums { shares, whole }.finish().pop().map(|(_, digest)| digest)
+        DigestCollector { shares, whole }.finish().pop().map(|(_, digest)| digest)
     }
 
     /// Returns the digest of each component whose shares were added, sorted by index of the want.
     pub fn finish(self) -> Vec<(u32, Digest)> {
-        let Sums { mut shares, mut whole } = self;
+        let DigestCollector { mut shares, mut whole } = self;
         let key = |s: &Share| (s.want, s.is_zip, s.start);
         sort_by(&mut shares, |a, b| key(a).cmp(&key(b)));
         for of_one in shares.chunk_by(|a, b| (a.want, a.is_zip) == (b.want, b.is_zip)) {

@@ -1,5 +1,5 @@
-//! Heaps: local heaps with the names of old groups, global heaps with the strings of attributes, and fractal heaps with
-//! links and attributes.
+//! The three kinds of heaps in a file: local heaps with the names of old groups, global heaps with values of variable
+//! length, and fractal heaps with links and attributes.
 
 use super::reader::{FIRST, Reader, each, little};
 use super::tree::{self, number_len, slice};
@@ -11,11 +11,11 @@ use holdall_core::window::Stop;
 use holdall_core::wire::cursor::Cursor;
 
 /// Returns the data of the local heap whose header is at an address.
-pub(super) fn local(reader: &Reader<'_>, at: u64) -> Result<Bytes, Stop> {
+pub(super) fn local_heap_data(reader: &Reader<'_>, at: u64) -> Result<Bytes, Stop> {
     let lengths = u64::from(reader.length).saturating_mul(2);
     let len = lengths.saturating_add(reader.offset.into()).saturating_add(8);
     let head = reader.bytes(at, len)?;
-    reader.signed(at, &head, b"HEAP")?;
+    reader.check_signature(at, &head, b"HEAP")?;
     let (version, len, data) = reader.read(at, "a heap", &head, |cursor| {
         cursor.take(4)?;
         let version = cursor.u8()?;
@@ -32,7 +32,7 @@ pub(super) fn local(reader: &Reader<'_>, at: u64) -> Result<Bytes, Stop> {
 }
 
 /// Returns the objects in the global heap collections at these addresses, by number.
-pub(super) fn global(
+pub(super) fn global_heap_objects(
     reader: &Reader<'_>,
     addresses: &[u64],
 ) -> Result<HashMap<u64, HashMap<u16, Bytes>>, Stop> {
@@ -42,7 +42,7 @@ pub(super) fn global(
     reader.ask(addresses.iter().map(|at| (*at, FIRST)))?;
     let lens = each(addresses, |at| {
         let head = reader.bytes(*at, prefix)?;
-        reader.signed(*at, &head, b"GCOL")?;
+        reader.check_signature(*at, &head, b"GCOL")?;
         Ok(reader.read(*at, "a heap", &head, |cursor| {
             cursor.take(8)?;
             reader.length(cursor)
@@ -81,7 +81,7 @@ pub(super) fn global(
 }
 
 /// A fractal heap, as its header describes it.
-pub(super) struct Fractal {
+pub(super) struct FractalHeap {
     at: u64,
     id_len: u64,
     /// The maximum length of an object in a block.
@@ -100,14 +100,14 @@ pub(super) struct Fractal {
     rows: u64,
 }
 
-impl Fractal {
+impl FractalHeap {
     /// Reads the heap whose header is at an address.
-    pub(super) fn read(reader: &Reader<'_>, at: u64) -> Result<Fractal, Stop> {
+    pub(super) fn read(reader: &Reader<'_>, at: u64) -> Result<FractalHeap, Stop> {
         let lengths = u64::from(reader.length).saturating_mul(12);
         let addresses = u64::from(reader.offset).saturating_mul(3);
         let len = lengths.saturating_add(addresses).saturating_add(26);
         let header = reader.head(at, len)?;
-        reader.signed(at, &header, b"FRHP")?;
+        reader.check_signature(at, &header, b"FRHP")?;
         let (version, filters_len, heap) = reader.read(at, "a heap", &header, |cursor| {
             cursor.take(4)?;
             let version = cursor.u8()?;
@@ -124,7 +124,7 @@ impl Fractal {
             let (first, largest) = (reader.length(cursor)?, reader.length(cursor)?);
             let (bits, _) = (cursor.u16_le()?, cursor.u16_le()?);
             let (root, rows) = (reader.address(cursor)?, cursor.u16_le()?);
-            let heap = Fractal {
+            let heap = FractalHeap {
                 at,
                 id_len: id_len.into(),
                 most_managed: most_managed.into(),
@@ -226,7 +226,7 @@ impl Fractal {
     /// Returns the location of an object outside of the blocks, from the B-tree of these objects.
     fn huge(&self, reader: &Reader<'_>, id: &Bytes) -> Result<Option<(Option<u64>, u64)>, Stop> {
         let Some(tree) = self.huge else { return Ok(None) };
-        for record in tree::second(reader, tree, 1, None)? {
+        for record in tree::records_v2(reader, tree, 1, None)? {
             let found = reader.read(tree, "a record", &record, |cursor| {
                 let heap_range = (reader.address(cursor)?, reader.length(cursor)?);
                 Some((heap_range, cursor.take(reader.length.into())?))

@@ -11,14 +11,14 @@ use holdall_schema::{Scalar, TensorDType};
 use serde_json::{Map, Value, json};
 
 /// Returns the schema of a record that is a row of a table with these columns, for
-/// [`Build::dataset_with_kind`](crate::Build::dataset_with_kind). A nullable column becomes an optional member. Columns of
-/// [`Records::arrow`](crate::Records::arrow) become the kinds that they came from, with these exceptions: enums and
-/// JSON become texts and unions become structs, because Arrow has no such types; tensors of elements without an Arrow
-/// type become arrays, or are refused if records have no such number.
+/// [`Build::dataset_with_schema`](crate::Build::dataset_with_schema). A nullable column becomes an optional member.
+/// Columns of [`Records::arrow`](crate::Records::arrow) become the kinds that they came from, with these exceptions:
+/// enums and JSON become texts and unions become structs, because Arrow has no such types; tensors of elements without
+/// an Arrow type become arrays, or are refused if records have no such number.
 ///
 /// # Errors
 /// Returns `records/arrow` for a type that records have no kind for.
-pub fn kind(schema: &arrow_schema::Schema) -> Result<Value> {
+pub fn row_schema(schema: &arrow_schema::Schema) -> Result<Value> {
     let mut out = structure(schema.fields(), "")?;
     out.remove("align");
     Ok(Value::Object(out))
