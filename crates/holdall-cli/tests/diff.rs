@@ -248,9 +248,11 @@ fn a_sample_is_enough_for_a_verdict() {
     };
     let base = write("base.safetensors", 1, 0.0);
     let (tuned, other) = (write("tuned.safetensors", 1, 0.05), write("other.safetensors", 50, 0.0));
-    for (b, status, verdict) in
-        [(&base, 0, "the same, as far as sampled:"), (&tuned, 1, "same base, fine-tuned:"), (&other, 1, "unrelated:")]
-    {
+    for (b, status, verdict) in [
+        (&base, 0, "the same, as far as sampled:"),
+        (&tuned, 1, "same base, fine-tuned:"),
+        (&other, 1, "unrelated:"),
+    ] {
         let found = holdall(["diff", &base, b, "--sample=20%"]).ends_with(status).out;
         let last = found.lines().last().unwrap();
         assert!(last.starts_with(verdict), "{found}");

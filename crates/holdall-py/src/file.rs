@@ -9,10 +9,10 @@ use crate::stream::NativeArriving;
 use crate::work::{far, run, run_apart, run_with};
 use crate::{dtype, errors, noted, options, plain, value, writer};
 use bytes::Bytes;
+use holdall::diff::SampleOptions;
 use holdall::layout::Dense;
 use holdall::plain::{Plain, ToPlain as _};
 use holdall::verify::Strictness;
-use holdall::diff::SampleOptions;
 use holdall::{
     ByteOrder, Check, DiffOptions, Encoding, Faults, File, Io, Layout, LoadOptions, Role,
     StatsOptions, Tensor, TensorInfo, VerifyOptions,

@@ -614,7 +614,8 @@ fn every_kind_of_tensor_has_the_size_of_its_change() {
     let d = exact(&empty(DType::F32), &empty(DType::F16));
     assert_eq!((only(&d).values.clone(), d.layers[0].count), (None, 0));
     // Sparse tensors: the stored values, and all if they are at other positions.
-    let sparse = |indices: &[u64], values: &[f32]| zt(&[csr("t", [2, 4], &[0, 2, 2], indices, values)]);
+    let sparse =
+        |indices: &[u64], values: &[f32]| zt(&[csr("t", [2, 4], &[0, 2, 2], indices, values)]);
     let a = sparse(&[0, 3], &[3.0, 4.0]);
     let v = only(&exact(&a, &sparse(&[0, 3], &[3.0, 5.0]))).values.clone().unwrap();
     assert_eq!((v.count, v.share()), (2, 0.5));

@@ -13,11 +13,16 @@ use std::sync::{Arc, Mutex};
 enum Change {
     None,
     /// This share of the elements changed by normal noise, relative to their spread.
-    Tuned { share: f64, noise: f64 },
+    Tuned {
+        share: f64,
+        noise: f64,
+    },
     /// Only the vectors changed.
     VectorsTuned,
     /// Rounded to this many bits, with one scale for each tensor.
-    Rounded { bits: i32 },
+    Rounded {
+        bits: i32,
+    },
     /// The neurons of the residual stream in another order.
     PermutedStream,
     /// In another order, and changed by noise.
@@ -25,7 +30,9 @@ enum Change {
     /// Only those of the feed-forward layers.
     PermutedInside,
     /// Only one matrix changed, or only one row of it.
-    OneTuned { is_row: bool },
+    OneTuned {
+        is_row: bool,
+    },
 }
 
 /// The parts that all models of a kind have, whatever their seeds.
@@ -276,17 +283,16 @@ impl ByteSource for Generated {
     }
 }
 
-/// Compares two models by a sample of at most 200 kB of each.
+/// Compares two models by a sample of at most 64 kB of each.
 fn sampled(a: Model, b: Model) -> SampleDiff {
-    let share = (200_000.0 / Generated::new(a, ReadHints::DISK).len as f64).clamp(1e-5, 0.01);
+    let share = (64_000.0 / Generated::new(a, ReadHints::DISK).len as f64).clamp(1e-5, 0.01);
     let options = SampleOptions::new().with_share(share);
     let (of_a, from_a) = Generated::open_as(a, ReadHints::DISK);
     let (of_b, from_b) = Generated::open_as(b, ReadHints::DISK);
     let found = sample(&of_a, &of_b, &options).unwrap();
-    for (from, read, all) in [
-        (from_a, found.bytes_read.0, found.bytes.0),
-        (from_b, found.bytes_read.1, found.bytes.1),
-    ] {
+    for (from, read, all) in
+        [(from_a, found.bytes_read.0, found.bytes.0), (from_b, found.bytes_read.1, found.bytes.1)]
+    {
         assert_eq!(from.read.load(Ordering::Relaxed), read);
         assert!(read as f64 <= all as f64 * share, "{read} of {all}");
     }
@@ -352,7 +358,12 @@ fn no_verdict_on_hundreds_of_generated_pairs_is_false() {
         let a = model();
         count("tuned: one matrix", &[SameBase], a, a.with(Change::OneTuned { is_row: false }));
         let a = model();
-        count("limit: one row of one matrix tuned", &[SameBase], a, a.with(Change::OneTuned { is_row: true }));
+        count(
+            "limit: one row of one matrix tuned",
+            &[SameBase],
+            a,
+            a.with(Change::OneTuned { is_row: true }),
+        );
         let a = model();
         count("limit: permuted and tuned", &[SameBase], a, a.with(Change::PermutedTuned));
     }
@@ -410,11 +421,8 @@ fn what_a_sample_cannot_say_it_does_not_say() {
         assert_eq!(found.verdict, SampleVerdict::Undecided, "{found:?}");
         found.reason
     };
-    let none = sample(
-        &Generated::open(a),
-        &Generated::open(b),
-        &SampleOptions::new().with_share(1e-9),
-    );
+    let none =
+        sample(&Generated::open(a), &Generated::open(b), &SampleOptions::new().with_share(1e-9));
     assert!(reason(none.unwrap()).contains("less than one read"));
     let other = make::file(
         "safetensors",
@@ -549,11 +557,15 @@ mod served {
         let found = sample(&of_a, &of_b, &SampleOptions::new()).unwrap();
         assert_eq!(found.verdict, SampleVerdict::SameBase, "{found:?}");
         let after = settled();
-        for (name, read) in [("a.safetensors", found.bytes_read.0), ("b.safetensors", found.bytes_read.1)] {
+        for (name, read) in
+            [("a.safetensors", found.bytes_read.0), ("b.safetensors", found.bytes_read.1)]
+        {
             let (requests, bytes) = after[name];
             let (opening, head) = before[name];
             let (requests, bytes) = (requests - opening, bytes - head);
-            println!("{name}: {len} bytes, opened with {head}, sampled with {bytes} in {requests} requests");
+            println!(
+                "{name}: {len} bytes, opened with {head}, sampled with {bytes} in {requests} requests"
+            );
             assert!(bytes > 0 && bytes * 100 <= len, "{bytes} of {len}");
             // What was planned, and the heads of the responses.
             assert!(bytes <= read + 1024 * requests, "{bytes} for {read}");

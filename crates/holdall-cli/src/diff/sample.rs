@@ -27,9 +27,8 @@ pub(super) fn parse_share(text: &str) -> Result<f64, String> {
 /// Compares two files by a sample.
 pub(super) fn run(session: &Session, args: &DiffArgs, given: f64) -> Result<Status, Failure> {
     let (a, b) = (input::open(session, &args.a)?, input::open(session, &args.b)?);
-    let mut options = SampleOptions::new()
-        .with_select(args.select.parse()?)
-        .with_work(session.work("sampling"));
+    let mut options =
+        SampleOptions::new().with_select(args.select.parse()?).with_work(session.work("sampling"));
     if given > 0.0 {
         options = options.with_share(given);
     }
@@ -68,7 +67,8 @@ fn write(session: &Session, a: &File, b: &File, found: &SampleDiff) -> Result<()
         ),
     ));
     if found.unmatched > 0 {
-        lines.push(("other", format!("{} without a counterpart", count(found.unmatched, "tensor"))));
+        lines
+            .push(("other", format!("{} without a counterpart", count(found.unmatched, "tensor"))));
     }
     if found.elements > 0 {
         let rounded = if found.is_rounded { ", but for rounding" } else { "" };
@@ -82,9 +82,9 @@ fn write(session: &Session, a: &File, b: &File, found: &SampleDiff) -> Result<()
         let line = format!("{r:.4} in the median matrix, between {low:.4} and {high:.4}");
         lines.push(("correlation", line));
         let line = format!(
-            "{} of the weights are in matrices that correlate, {} in matrices that do not, {} in none that was sampled",
+            "{} in matrices that correlate, {} in others, {} not sampled",
             percent(found.related),
-            percent(found.unrelated),
+            percent((found.coverage - found.related).max(0.0)),
             percent((1.0 - found.coverage).max(0.0)),
         );
         lines.push(("weights", line));

@@ -1,6 +1,7 @@
 //! Sums over the elements that are the same in both files, for the tensors and layers in which others are not.
 
-use super::jobs::{Found, Pair, elements, is_beyond_us};
+use super::jobs::{Found, Pair};
+use super::values::{elements, is_beyond_us};
 use super::{DiffOptions, LayerDiff};
 use crate::elements::step;
 use holdall_core::diff::{Layers, Squares, Tally, sum_of_squares};
@@ -99,10 +100,11 @@ fn norms(pairs: &[Pair], wanted: Vec<usize>, options: &DiffOptions) -> Result<Ve
             && tensor.component(&Role::Data).is_some_and(|c| c.encoding == Encoding::Raw);
         let count = tensor.count();
         match is_raw && count > PIECE {
-            true => jobs.extend((0..count).step_by(PIECE as usize).map(|start| Norm {
-                pair,
-                elements: Some(start..count.min(start + PIECE)),
-            })),
+            true => jobs.extend(
+                (0..count)
+                    .step_by(PIECE as usize)
+                    .map(|start| Norm { pair, elements: Some(start..count.min(start + PIECE)) }),
+            ),
             false => jobs.push(Norm { pair, elements: None }),
         }
     }

@@ -114,8 +114,7 @@ fn numbers(side: &Side, bytes: &Bytes, out: &mut Vec<f64>) -> Result<()> {
         Stored::Blocks(block) => {
             let count = bytes.len() as u64 / block.bytes.max(1) * block.elements;
             let mut values = vec![0f32; count as usize];
-            Blocks::new(block, &[count], bytes.clone())?
-                .dequantize_range(0..count, &mut values)?;
+            Blocks::new(block, &[count], bytes.clone())?.dequantize_range(0..count, &mut values)?;
             *out = values.into_iter().map(f64::from).collect();
             Ok(())
         }

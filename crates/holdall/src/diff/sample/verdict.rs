@@ -170,7 +170,10 @@ impl Evidence {
         let covered = self.share(self.covered);
         if covered < COVERED {
             let found = percent(covered);
-            return (Undecided, format!("only {found} of the weights are in matrices that could be sampled"));
+            return (
+                Undecided,
+                format!("only {found} of the weights are in matrices that could be sampled"),
+            );
         }
         let [related, unrelated] =
             [self.related, self.unrelated].map(|part| part as f64 / self.covered.max(1) as f64);
