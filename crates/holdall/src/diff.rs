@@ -11,7 +11,6 @@ mod values;
 
 pub use holdall_core::diff::{
     AttributeDiff, ComponentDiff, Diff, DifferingElement, LayerDiff, TensorDiff, ValueDiff,
-    layer_name,
 };
 pub use sample::{SampleDiff, SampleOptions, SampleVerdict, sample};
 pub use schemas::{SchemaDiff, diff_schemas};

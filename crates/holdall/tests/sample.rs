@@ -406,7 +406,7 @@ fn a_sample_says_what_it_read_and_how_sure_it_is() {
     let same = sampled(a, a);
     assert_eq!((same.verdict, same.unequal), (SampleVerdict::Same, 0));
     let bound = 1.0 - 0.001f64.powf(1.0 / same.runs as f64);
-    assert!((same.most_unequal - bound).abs() < 1e-12 && bound < 0.15, "{same:?}");
+    assert!((same.most_unequal - bound).abs() < 1e-12 && bound < 0.2, "{same:?}");
 
     let other = sampled(a, Model { seed: 2, ..a });
     assert_eq!(other.verdict, SampleVerdict::Unrelated);
