@@ -25,6 +25,11 @@ fn the_command_page_shows_the_commands_output() {
 }
 
 #[test]
+fn the_sampling_page_shows_the_commands_output() {
+    check("docs/sampling.md");
+}
+
+#[test]
 fn the_llama_cpp_page_shows_the_commands_output() {
     check("docs/llama-cpp.md");
 }

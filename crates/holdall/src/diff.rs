@@ -7,10 +7,10 @@ mod jobs;
 mod norms;
 mod sample;
 mod schemas;
+mod values;
 
 pub use holdall_core::diff::{
     AttributeDiff, ComponentDiff, Diff, DifferingElement, LayerDiff, TensorDiff, ValueDiff,
-    layer_name,
 };
 pub use sample::{SampleDiff, SampleOptions, SampleVerdict, sample};
 pub use schemas::{SchemaDiff, diff_schemas};
@@ -62,7 +62,7 @@ with_work!(DiffOptions);
 /// their dense elements. Quantized tensors, and sparse tensors whose entries are at different positions, are
 /// held in memory while they are compared. Digests are not checked: [`crate::verify()`] does that.
 ///
-/// The sums behind [`ValueDiff::relative`] and [`LayerDiff::relative`] need elements of `a` that are the same in `b`, too. If
+/// The sums of squares for [`ValueDiff::relative`] and [`LayerDiff::relative`] need elements of `a` that are the same in `b`, too. If
 /// a layer changed, its tensors in `a` that have such elements are read a second time, unless they are far away.
 ///
 /// # Errors

@@ -283,9 +283,9 @@ impl ByteSource for Generated {
     }
 }
 
-/// Compares two models by a sample of at most 200 kB of each.
+/// Compares two models by a sample of at most 64 kB of each.
 fn sampled(a: Model, b: Model) -> SampleDiff {
-    let share = (200_000.0 / Generated::new(a, ReadHints::DISK).len as f64).clamp(1e-5, 0.01);
+    let share = (64_000.0 / Generated::new(a, ReadHints::DISK).len as f64).clamp(1e-5, 0.01);
     let options = SampleOptions::new().with_share(share);
     let (of_a, from_a) = Generated::open_as(a, ReadHints::DISK);
     let (of_b, from_b) = Generated::open_as(b, ReadHints::DISK);
@@ -406,7 +406,7 @@ fn a_sample_says_what_it_read_and_how_sure_it_is() {
     let same = sampled(a, a);
     assert_eq!((same.verdict, same.unequal), (SampleVerdict::Same, 0));
     let bound = 1.0 - 0.001f64.powf(1.0 / same.runs as f64);
-    assert!((same.most_unequal - bound).abs() < 1e-12 && bound < 0.15, "{same:?}");
+    assert!((same.most_unequal - bound).abs() < 1e-12 && bound < 0.2, "{same:?}");
 
     let other = sampled(a, Model { seed: 2, ..a });
     assert_eq!(other.verdict, SampleVerdict::Unrelated);

@@ -35,6 +35,8 @@ export class Tree {
   #cursor = 0
   /** The changes to another file that the tree shows, by the name of the tensor. */
   #changes: Map<string, Change> | null = null
+  /** The greatest change of each line that was drawn. */
+  readonly #greatest = new Map<Line, Change | undefined>()
 
   constructor(facts: FileFacts, onChoose: (at: number | null) => void) {
     this.#facts = facts
@@ -60,15 +62,19 @@ export class Tree {
   /** Colours tensors by how much they changed; those that are not listed did not. */
   paint(changes: Map<string, Change> | null): void {
     this.#changes = changes
+    this.#greatest.clear()
     this.#draw()
   }
 
   /** Returns the greatest change of the tensors of a line. */
   #changeOf(line: Line): Change | undefined {
+    if (this.#greatest.has(line)) return this.#greatest.get(line)
     const numbers = line.at !== undefined ? [line.at] : line.group?.members ?? []
     const own = numbers.map((at) => this.#changes?.get(this.#facts.names[at]!))
     const inner = line.group === undefined ? line.lines.map((inner) => this.#changeOf(inner)) : []
-    return [...own, ...inner].reduce((a, b) => ((b?.relative ?? -1) > (a?.relative ?? -1) ? b : a), undefined)
+    const out = [...own, ...inner].reduce((a, b) => ((b?.relative ?? -1) > (a?.relative ?? -1) ? b : a), undefined)
+    this.#greatest.set(line, out)
+    return out
   }
 
   /** Marks the selected tensor and scrolls to it. */

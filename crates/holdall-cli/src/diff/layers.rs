@@ -1,7 +1,7 @@
 //! The table of the layers of a model.
 
+use super::rows::{cosine, number};
 use super::sort::{self, Sort};
-use super::{cosine, number};
 use crate::exit::Failure;
 use crate::number::{brief, share};
 use crate::output::style::Style;

@@ -1,6 +1,7 @@
 //! `holdall diff --recipe`: compares a converted model with its source.
 
-use super::{DiffArgs, attribute};
+use super::DiffArgs;
+use super::rows::attribute;
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::number::short;

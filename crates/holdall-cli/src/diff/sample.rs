@@ -82,9 +82,9 @@ fn write(session: &Session, a: &File, b: &File, found: &SampleDiff) -> Result<()
         let line = format!("{r:.4} in the median matrix, between {low:.4} and {high:.4}");
         lines.push(("correlation", line));
         let line = format!(
-            "{} of the weights are in matrices that correlate, {} in matrices that do not, {} in none that was sampled",
+            "{} in matrices that correlate, {} in others, {} not sampled",
             percent(found.related),
-            percent(found.unrelated),
+            percent((found.coverage - found.related).max(0.0)),
             percent((1.0 - found.coverage).max(0.0)),
         );
         lines.push(("weights", line));

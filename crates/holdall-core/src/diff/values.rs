@@ -16,11 +16,11 @@ pub struct Comparator<'a> {
     pub b: Side<'a>,
     /// The tolerance. Without one, elements of the same type agree if their bits are equal.
     pub tolerance: Option<Tolerance>,
-    /// What is done with blocks whose bytes are equal.
+    /// The handling of blocks whose bytes are equal.
     pub equal: EqualBlocks,
 }
 
-/// What a comparison does with blocks of elements whose bytes are equal.
+/// The handling of blocks of elements whose bytes are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EqualBlocks {
     /// Counts them in [`Tally::skipped`]. Most files that are compared are the same, and then their sums are not needed.

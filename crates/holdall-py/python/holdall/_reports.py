@@ -459,7 +459,7 @@ class SampleDiff:
 
     #: ``"same"``, ``"same_base"``, ``"unrelated"`` or ``"undecided"``.
     verdict: str
-    #: What the verdict is based on, or why there is none.
+    #: The evidence for the verdict, or the reason for the lack of one.
     reason: str
     #: The probability with which each statement holds, such as 0.999.
     confidence: float

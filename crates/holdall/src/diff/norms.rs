@@ -1,6 +1,7 @@
 //! Sums over the elements that are the same in both files, for the tensors and layers in which others are not.
 
-use super::jobs::{Found, Pair, elements, is_beyond_us};
+use super::jobs::{Found, Pair};
+use super::values::{elements, is_beyond_us};
 use super::{DiffOptions, LayerDiff};
 use crate::elements::step;
 use holdall_core::diff::{Layers, Squares, Tally, sum_of_squares};

@@ -204,7 +204,8 @@ impl Differ {
     pub(crate) fn unsummed(&self) -> Answer {
         let mut layers = Layers::default();
         let numbers: Vec<usize> = self.pairs.iter().map(|p| layers.number(p.a.name())).collect();
-        let is_changed = |pair: &TensorPair| pair.diff.values.as_ref().is_some_and(|v| v.unequal > 0);
+        let is_changed =
+            |pair: &TensorPair| pair.diff.values.as_ref().is_some_and(|v| v.unequal > 0);
         let mut changed = vec![false; numbers.iter().max().map_or(0, |last| last + 1)];
         for (pair, number) in self.pairs.iter().zip(&numbers) {
             if let (true, Some(layer)) = (is_changed(pair), changed.get_mut(*number)) {
@@ -228,10 +229,8 @@ impl Differ {
     fn layers(&self) -> Vec<LayerDiff> {
         let mut layers = Layers::default();
         for (pair, sums) in self.pairs.iter().zip(&self.sums) {
-            let is_data = match pair.a.layout() {
-                Layout::Records | Layout::Blob | Layout::Other(_) => true,
-                _ => false,
-            };
+            let is_data =
+                matches!(pair.a.layout(), Layout::Records | Layout::Blob | Layout::Other(_));
             let count = if is_data { 0 } else { pair.a.count() };
             let diff = Some(&pair.diff).filter(|diff| diff.is_change());
             layers.add(pair.a.name(), count, diff, sums.as_ref());

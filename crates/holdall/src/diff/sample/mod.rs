@@ -94,7 +94,7 @@ impl SampleVerdict {
 pub struct SampleDiff {
     /// The verdict.
     pub verdict: SampleVerdict,
-    /// What the verdict is based on, or why there is none: a sentence without a point.
+    /// The evidence for the verdict, or the reason for the lack of one: a sentence without a point.
     pub reason: String,
     /// The probability with which each statement below holds, such as 0.999.
     pub confidence: f64,

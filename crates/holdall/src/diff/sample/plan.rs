@@ -251,7 +251,7 @@ impl Planner {
                 !is_whole
             });
             fruitless = if out.len() == before { fruitless + 1 } else { 0 };
-            // A run that does not fit beside the others may fit elsewhere.
+            // A run too near to the others may be followed by one that is not.
             if order.is_empty() || fruitless == 64 {
                 break;
             }
@@ -292,14 +292,14 @@ impl Planner {
         if want >= candidate.count {
             return 0..candidate.count;
         }
-        let places = (candidate.count - want) / unit + 1;
+        let positions = (candidate.count - want) / unit + 1;
         let at = candidate.seed.wrapping_add(round.wrapping_mul(GOLDEN));
-        let place = (u128::from(at) * u128::from(places)) >> 64;
-        let start = u64::try_from(place).unwrap_or(0) * unit;
+        let chosen = (u128::from(at) * u128::from(positions)) >> 64;
+        let start = u64::try_from(chosen).unwrap_or(0) * unit;
         start..start + want
     }
 
-    /// Adds a run if it is within the budget, and far enough from the others for its source not to read what is between.
+    /// Adds a run if it is within the budget, and far enough from the others for its source not to read the gaps.
     fn take(&mut self, candidate: &Candidate, run: &Range<u64>) -> bool {
         let mut reads = [((0, 0), 0, 0); 2];
         for (side, read) in reads.iter_mut().enumerate() {
