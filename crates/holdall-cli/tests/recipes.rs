@@ -122,7 +122,7 @@ fn adapter(dir: &tempfile::TempDir) -> String {
     fs::write(format!("{folder}/adapter_config.json"), config).unwrap();
     let name = "base_model.model.model.layers.0.self_attn.q_proj.lora";
     let header = format!(
-        r#"{{"{name}_A.weight":{{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]}},"{name}_B.weight":{{"dtype":"F32","shape":[32,2],"data_offsets":[256,512]}}}}"#
+        r#"{{"__metadata__":{{"format":"pt"}},"{name}_A.weight":{{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]}},"{name}_B.weight":{{"dtype":"F32","shape":[32,2],"data_offsets":[256,512]}}}}"#
     );
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend_from_slice(header.as_bytes());

@@ -196,7 +196,14 @@ impl Tensor {
     /// Returns the kind of the quantized weight that the tensor is as a whole: see [`File::described`].
     pub fn described_weight(&self) -> Option<Kind> {
         let name = self.layout().as_str().strip_prefix(LAYOUT)?;
-        holdall_models::quantized::KINDS.iter().find(|kind| kind.as_str() == name).copied()
+        let kind = holdall_models::quantized::KINDS.iter().find(|kind| kind.as_str() == name);
+        kind.copied().filter(|_| self.info().attributes().get(STORED).is_some())
+    }
+
+    /// Returns the tensor as [`File::dequantized`] has it, if it is a described weight.
+    pub(crate) fn as_weight(&self) -> Option<Result<Tensor>> {
+        self.described_weight()?;
+        Some(self.file().dequantized().and_then(|file| file.tensor(self.name())))
     }
 }
 
