@@ -115,7 +115,9 @@ def convert(folder, kind, to):
                 if hasattr(model_class, "no_mtp"):
                     model_class.no_mtp = True
                 model = model_class(folder, TYPES[kind], to)
-                model.set_vocab = lambda: None
+                # Some classes leave the work to another one.
+                for part in {model, getattr(model, "impl", model)}:
+                    part.set_vocab = lambda: None
                 model.write()
                 return
             except (KeyError, RuntimeError) as e:

@@ -488,3 +488,37 @@ family(
     dict(d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, vocab_size=64),
     model="T5EncoderModel",
 )
+PIXELS = dict(hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
+family(
+    "mistral3",
+    "mistral3",
+    dict(
+        text_config=dict(
+            STANDARD,
+            model_type="ministral3",
+            head_dim=16,
+            rope_parameters=dict(
+                rope_type="yarn",
+                factor=4.0,
+                rope_theta=1e6,
+                original_max_position_embeddings=32,
+                beta_fast=32.0,
+                beta_slow=1.0,
+                mscale=1.0,
+                mscale_all_dim=1.0,
+                llama_4_scaling_beta=0.1,
+            ),
+        ),
+        vision_config=dict(PIXELS, model_type="pixtral"),
+    ),
+    model="Mistral3ForConditionalGeneration",
+)
+family(
+    "mistral3-small",
+    "mistral3",
+    dict(
+        text_config=dict(STANDARD, model_type="mistral", head_dim=16, rope_theta=1e6),
+        vision_config=dict(PIXELS, model_type="pixtral"),
+    ),
+    model="Mistral3ForConditionalGeneration",
+)

@@ -37,6 +37,7 @@ use std::path::{Path, PathBuf};
   holdall convert model.safetensors model.gguf --quantize q8_0
   holdall convert Llama-3.2-1B/ llama.gguf --outtype q8_0        a model that llama.cpp runs
   holdall convert Llama-3-70B/ out/ --to gguf --max-shard-size 40GB     in several files
+  holdall convert adapter/ lora.gguf --base Llama-3.2-1B/        an adapter of LoRA for it
   holdall convert in.zt out.zt -s 'encoder.*' --rename 'encoder.*=*'
   holdall convert model.safetensors model.mt --schema s.json     under a schema of your own
   holdall convert model.zt model/ --max-shard-size 5GB           several files and their index
@@ -113,6 +114,11 @@ pub(crate) struct ConvertArgs {
     #[arg(long)]
     dense: bool,
 
+    /// For zTensor 1.2: write each quantized weight that is several tensors (GPTQ, AWQ, FP8 and others) as one tensor with
+    /// those as components, which any other format has as the same tensors again
+    #[arg(long, conflicts_with = "dense")]
+    described: bool,
+
     /// Round dense float tensors to this type: f64, f32, f16, bf16, f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz,
     /// or `keep`; with GLOB=, only tensors whose name matches; can be repeated
     #[arg(long, value_name = "[GLOB=]TYPE")]
@@ -187,6 +193,7 @@ impl ConvertArgs {
             ("--rename", !self.rename.is_empty()),
             ("--share", self.share != Share::Keep),
             ("--dense", self.dense),
+            ("--described", self.described),
             ("--dtype", !self.dtype.is_empty()),
             ("--sparse", !self.sparse.is_empty()),
             ("--quantize", !self.quantize.is_empty()),
@@ -415,6 +422,7 @@ fn options(
     }
     for (is_asked_for, with) in [
         (args.dense, Convert::with_dense as fn(Convert) -> Convert),
+        (args.described, Convert::with_described),
         (args.raw_types, Convert::with_raw_types),
         (args.drop_attributes, Convert::with_drop_attributes),
         (args.writing.has_encoding(), Convert::reencode),

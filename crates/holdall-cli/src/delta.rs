@@ -265,7 +265,7 @@ fn made(session: &Session, output: &Path, report: &MakeReport) -> Result<(), Fai
     if session.json() {
         writeln!(session.out(), "{}", as_json(&report.to_plain()))?;
     } else if !session.global.quiet {
-        let name = session.paint().on(escape_path(&output.display().to_string()), Style::Title);
+        let name = session.paint().styled(escape_path(&output.display().to_string()), Style::Title);
         let (elements, len) = (Grouped(report.elements), Size(report.len));
         let compared = match report.target_len {
             0 => len.to_string(),
@@ -294,7 +294,7 @@ fn applied(session: &Session, output: &Path, report: &ApplyReport) -> Result<(),
     if session.json() {
         writeln!(session.out(), "{}", as_json(&report.to_plain()))?;
     } else if !session.global.quiet {
-        let name = session.paint().on(escape_path(&output.display().to_string()), Style::Title);
+        let name = session.paint().styled(escape_path(&output.display().to_string()), Style::Title);
         let version = match report.version {
             Some(version) => format!("version {version}, {}, ", count(report.steps, "update")),
             None => String::new(),

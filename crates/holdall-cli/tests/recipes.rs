@@ -114,6 +114,47 @@ fn a_model_is_written_in_parts_with_other_metadata() {
     holdall([&args[..], &["-f", "--set", "nothing"]].concat()).ends_with(2);
 }
 
+/// The folder of an adapter for `llama3-bpe` with both factors of one matrix, which has 32 rows and columns.
+fn adapter(dir: &tempfile::TempDir) -> String {
+    let folder = path(dir, "adapter");
+    fs::create_dir(&folder).unwrap();
+    let config = r#"{"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"]}"#;
+    fs::write(format!("{folder}/adapter_config.json"), config).unwrap();
+    let name = "base_model.model.model.layers.0.self_attn.q_proj.lora";
+    let header = format!(
+        r#"{{"__metadata__":{{"format":"pt"}},"{name}_A.weight":{{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]}},"{name}_B.weight":{{"dtype":"F32","shape":[32,2],"data_offsets":[256,512]}}}}"#
+    );
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.extend((0..128u8).flat_map(|n| f32::from(n).to_le_bytes()));
+    fs::write(format!("{folder}/adapter_model.safetensors"), bytes).unwrap();
+    folder
+}
+
+#[test]
+fn an_adapter_becomes_a_file_and_a_folder_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, base, gguf) = (adapter(&dir), model("llama3-bpe"), path(&dir, "lora.gguf"));
+    let ran = holdall(["convert", &folder, &gguf]).ends_with(2);
+    assert!(ran.err.contains("--base FOLDER"), "{}", ran.err);
+    let args = ["convert", &folder, &gguf, "--base", &base];
+    let plan = holdall([&args[..], &["-n", "--json"]].concat()).ends_with(0).json();
+    assert_eq!(plan["plan"][0]["name"], "blk.0.attn_q.weight.lora_a");
+    let ran = holdall(args).ends_with(0);
+    assert!(ran.err.contains("2 tensors") && ran.err.contains("recipe llama"), "{}", ran.err);
+    let found = holdall(["inspect", "--json", &gguf]).ends_with(0).json();
+    assert_eq!(found["attributes"]["adapter.lora.alpha"], 4.0);
+    let ran = holdall(["convert", &gguf, &path(&dir, "x"), "--recipe", "auto"]).ends_with(2);
+    assert!(ran.err.contains("--base FOLDER"), "{}", ran.err);
+    let back = path(&dir, "back");
+    holdall(["convert", &gguf, &back, "--base", &base]).ends_with(0);
+    holdall(["diff", &folder, &back]).ends_with(0);
+    let config = fs::read_to_string(format!("{back}/adapter_config.json")).unwrap();
+    assert!(config.contains("\"lora_alpha\":4"), "{config}");
+    holdall([&args[..], &["-f", "--vocab-only"]].concat()).ends_with(2);
+    holdall([&args[..], &["-f", "--dtype", "f16"]].concat()).ends_with(2);
+}
+
 #[test]
 fn a_vocabulary_alone_is_written() {
     let dir = tempfile::tempdir().unwrap();

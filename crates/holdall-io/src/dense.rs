@@ -55,6 +55,9 @@ impl Tensor {
     /// Returns the same errors as [`Tensor::to_dense`]; an `Io` error.
     pub fn dense_pieces(&self, check: Check) -> Result<DensePieces> {
         self.sound()?;
+        if let Some(weight) = self.as_weight() {
+            return weight?.dense_pieces(check);
+        }
         let checked = self.checked_with(check);
         let get = |role: &Role| held(&checked, role);
         let (info, limits) = (self.info(), self.file().limits());

@@ -84,6 +84,21 @@ impl File {
         file
     }
 
+    /// Returns the same file with another index over the same sources, whose order is to be kept.
+    pub(crate) fn with_index_in_order(&self, index: Index) -> File {
+        let mut file = self.with_weights(index, Weights::new());
+        if let Some(inner) = Arc::get_mut(&mut file.0) {
+            inner.quantized = Quantized::in_order();
+        }
+        file
+    }
+
+    /// Returns `true` if the order of the tensors is that of another file, and not that of their bytes: see
+    /// [`File::stored`].
+    pub fn has_order(&self) -> bool {
+        self.quantized().has_order
+    }
+
     /// Returns the quantized weights that were found.
     pub(crate) fn quantized(&self) -> &Quantized {
         &self.0.quantized

@@ -22,6 +22,7 @@ mod casting;
 pub mod checked;
 #[cfg(feature = "pytorch")]
 mod checkpoint;
+mod composite;
 pub mod compress;
 mod copy;
 mod dense;

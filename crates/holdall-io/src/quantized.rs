@@ -29,6 +29,10 @@ pub(crate) struct Quantized {
     own: Option<Weights>,
     found: OnceLock<Result<Found>>,
     dequantized: OnceLock<Result<File>>,
+    /// The file with the stored tensors in place of described weights.
+    pub(crate) stored: OnceLock<Result<File>>,
+    /// Whether the order of the tensors is that of another file, not that of their bytes.
+    pub(crate) has_order: bool,
 }
 
 /// The weights of a model, and the index in them for the name of each stored tensor.
@@ -40,6 +44,11 @@ struct Found {
 impl Quantized {
     pub(crate) fn from_weights(weights: Weights) -> Quantized {
         Quantized { own: Some(weights), ..Quantized::default() }
+    }
+
+    /// Creates the search in a file whose order of tensors is to be kept.
+    pub(crate) fn in_order() -> Quantized {
+        Quantized { has_order: true, ..Quantized::default() }
     }
 }
 
@@ -82,6 +91,9 @@ impl File {
         if self.quantized().own.is_some() {
             return Ok(Vec::new());
         }
+        if self.has_described_weights() {
+            return self.stored()?.find_weights();
+        }
         let dense = self.index().tensors().filter_map(|tensor| {
             let mut components = tensor.components();
             let c = components.next().filter(|_| *tensor.layout() == Layout::Dense)?;
@@ -110,7 +122,10 @@ impl File {
     }
 
     /// Reads the texts in the folder of the model.
-    fn quantization_texts(&self) -> Result<QuantizationTexts> {
+    pub(crate) fn quantization_texts(&self) -> Result<QuantizationTexts> {
+        if let Some(texts) = self.own_texts() {
+            return Ok(texts);
+        }
         let mut texts = QuantizationTexts {
             metadata: self.attributes().clone(),
             ..QuantizationTexts::default()
@@ -165,6 +180,9 @@ impl File {
     /// # Errors
     /// Returns the same errors as [`File::quantized_weights`].
     pub fn dequantized(&self) -> Result<File> {
+        if self.has_described_weights() {
+            return self.stored()?.dequantized();
+        }
         let weights = self.quantized_weights()?;
         if weights.is_empty() {
             return Ok(self.clone());
@@ -250,6 +268,15 @@ impl File {
         if let Some(e) = weight.fault() {
             builder.fault(e.clone());
         }
+        self.add_components(builder, weight)
+    }
+
+    /// Adds the stored tensors of a weight to an index as the components of a tensor.
+    pub(crate) fn add_components(
+        &self,
+        builder: &mut IndexBuilder,
+        weight: &QuantizedWeight,
+    ) -> Result<()> {
         for companion in weight.components() {
             let Some(tensor) = self.index().get(&companion.tensor) else { continue };
             if let Some(e) = tensor.fault() {
@@ -268,7 +295,7 @@ impl File {
 }
 
 /// Returns bytes that the index of a file states.
-fn stated(file: &File, extent: Extent) -> &[u8] {
+pub(crate) fn stated(file: &File, extent: Extent) -> &[u8] {
     let range = extent.start as usize..extent.end as usize;
     file.index().stated().get(range).unwrap_or_default()
 }

@@ -185,6 +185,7 @@ impl Tensor {
         }
         match self.layout() {
             layout if layout.is_computed() => Some(ElementType::new(DType::F32, None)),
+            _ if self.described_weight().is_some() => Some(ElementType::new(DType::F32, None)),
             Layout::Planes(of) => Some(ElementType::new(of.dtype, None)),
             Layout::Records | Layout::Blob | Layout::Other(_) => None,
             _ => Some(ElementType::new(self.dtype()?, self.logical_type())),
@@ -202,6 +203,9 @@ impl Tensor {
     /// `Limits::decoded_len`.
     pub fn to_dense(&self) -> Result<Dense> {
         self.sound()?;
+        if let Some(weight) = self.as_weight() {
+            return weight?.to_dense();
+        }
         let limits = self.file().limits();
         let in_context = |e: Error| e.in_tensor(self.name()).in_source(self.file().name());
         match self.layout() {

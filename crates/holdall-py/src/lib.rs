@@ -136,7 +136,8 @@ mod _holdall {
     use super::private::{PrivateMaps, another_handle};
     #[pymodule_export]
     use super::recipes::{
-        model_convert, model_diff, model_restore, model_vocabulary, recipe_described, recipe_texts,
+        adapter_convert, model_convert, model_diff, model_restore, model_vocabulary,
+        recipe_described, recipe_texts,
     };
     #[pymodule_export]
     use super::records::{NativeColumn, NativeRecords};

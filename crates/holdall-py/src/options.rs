@@ -185,6 +185,7 @@ impl Writing<'_> {
         )?);
         for (is_asked_for, with) in [
             (how.dense, Convert::with_dense as fn(Convert) -> Convert),
+            (how.described, Convert::with_described),
             (how.raw_types, Convert::with_raw_types),
             (how.drop_attributes, Convert::with_drop_attributes),
             (self.chooses_encoding(), Convert::reencode),
@@ -243,6 +244,7 @@ pub(crate) struct Converting {
     rename: Vec<String>,
     sharing: String,
     dense: bool,
+    described: bool,
     raw_types: bool,
     drop_attributes: bool,
     dtypes: Vec<String>,

@@ -122,6 +122,42 @@ pub(crate) fn model_convert<'py>(
     plain::to_python(py, &report)
 }
 
+/// Writes the adapter in a folder, whose tensors `file` has, as a GGUF file.
+#[pyfunction]
+#[pyo3(signature = (folder, file, base, base_file, target, writing, by, progress))]
+#[expect(clippy::too_many_arguments, reason = "keywords of the Python half")]
+pub(crate) fn adapter_convert<'py>(
+    py: Python<'py>,
+    folder: PathBuf,
+    file: &NativeFile,
+    base: PathBuf,
+    base_file: Option<&NativeFile>,
+    target: &Bound<'py, PyAny>,
+    writing: Writing<'py>,
+    by: ByRecipe,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (file, threads) = (file.get(py)?, writing.threads);
+    let base_file = base_file.map(|file| file.get(py)).transpose()?;
+    let (write, target) = (writing.options(py)?, Target::from_object(target)?);
+    let by = by.options(py, file.limits(), write.clone())?;
+    let report = run_with(py, u64::MAX, threads, progress, |work| {
+        let options = by.with_work(work);
+        let mut adapter = recipe::Adapter::new(&folder, &file, &base);
+        if let Some(file) = &base_file {
+            adapter = adapter.with_base_file(file);
+        }
+        match target {
+            Target::Path(path) => recipe::convert_adapter(&adapter, path, &options),
+            Target::Object(object) => {
+                let written = recipe::convert_adapter_to(&adapter, PyWrite::new(object), &options);
+                written.map(|(report, _)| report)
+            }
+        }
+    })?;
+    plain::to_python(py, &report)
+}
+
 /// Writes the metadata and the tokenizer of the model in a folder as a GGUF file without tensors.
 #[pyfunction]
 #[pyo3(signature = (folder, limits, target, writing, by))]
@@ -167,12 +203,25 @@ pub(crate) fn model_restore<'py>(
     let (write, outtype) = (writing.options(py)?, by.outtype(py)?);
     let recipe = by.recipe(py, file.limits())?;
     let report = run_with(py, u64::MAX, threads, progress, |work| {
-        let recipe = recipe.map_or_else(|| recipe::find_back(&file), Ok)?;
+        let kind = file.attributes().get("general.type").and_then(holdall::Value::as_text);
+        let is_adapter = kind == Some("adapter");
+        let recipe = match (recipe, &config) {
+            (Some(recipe), _) => recipe,
+            // An adapter has too few tensors to find the recipe by them.
+            (None, Some(text)) if is_adapter => {
+                let config = holdall::Value::from_json(text, file.limits().depth)?;
+                recipe::find(&config, file.limits())?
+            }
+            (None, _) => recipe::find_back(&file)?,
+        };
         let mut options = ModelRestore::new(write.with_work(work), recipe).with_outtype(outtype);
         if let Some(text) = config {
             options = options.with_config(text);
         }
-        recipe::restore_model(&file, folder, &options)
+        match is_adapter {
+            true => recipe::restore_adapter(&file, folder, &options),
+            false => recipe::restore_model(&file, folder, &options),
+        }
     })?;
     plain::to_python(py, &report)
 }

@@ -113,3 +113,20 @@ def test_parts_of_a_weight_are_not_rounded_without_their_scale(dense: bool) -> N
     assert e.value.hint is not None and "dequantize=True" in e.value.hint
     rounded = holdall.load(path, dtype="float16", dense=dense, include=["model.norm.weight"])
     assert {name: a.dtype for name, a in rounded.items()} == {"model.norm.weight": np.float16}
+
+
+def test_described_weights_have_the_same_values(tmp_path: Path) -> None:
+    folder = CORPUS / "gptq-4bit"
+    holdall.convert(folder / "model.safetensors", tmp_path / "m.zt", described=True)
+    expected_values = holdall.load(folder / "model.safetensors", dequantize=True)
+    found = holdall.load(tmp_path / "m.zt", dequantize=True)
+    assert found.keys() == expected_values.keys()
+    assert all(np.array_equal(found[name], value) for name, value in expected_values.items())
+    with holdall.open(tmp_path / "m.zt") as file:
+        (name, weight), *_ = file.quantized.items()
+        assert file.get(name).layout == f"quantized.{weight.kind}"
+    holdall.convert(tmp_path / "m.zt", tmp_path / "back.safetensors")
+    stored = holdall.load(folder / "model.safetensors")
+    back = holdall.load(tmp_path / "back.safetensors")
+    assert list(stored) == list(back)
+    assert all(np.array_equal(np.asarray(stored[name]), np.asarray(back[name])) for name in stored)

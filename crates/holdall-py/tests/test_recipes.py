@@ -70,6 +70,40 @@ def test_parts_metadata_and_vocabularies(tmp_path):
         assert len(file) == 0 and file.attributes["tokenizer.ggml.model"] == "gpt2"
 
 
+def test_an_adapter_changes_the_converted_model(tmp_path):
+    base, folder = CORPUS / "llama3-bpe", tmp_path / "adapter"
+    folder.mkdir()
+    module = "model.layers.0.self_attn.q_proj"
+    random = np.random.default_rng(5)
+    a, b = random.standard_normal((4, 32), np.float32), random.standard_normal((32, 4), np.float32)
+    factors = {f"base_model.model.{module}.lora_A.weight": a, f"base_model.model.{module}.lora_B.weight": b}
+    holdall.save(factors, folder / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "target_modules": ["q_proj"]}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    report = recipes.convert_adapter(folder, tmp_path / "lora.gguf", base=base)
+    assert (report.recipe, report.outtype, report.tensors) == ("llama", "f32", 2)
+
+    merged = tmp_path / "merged"
+    merged.mkdir()
+    shutil.copy(base / "config.json", merged)
+    tensors = {name: np.asarray(value, np.float32) for name, value in holdall.load(base).items()}
+    recipes.convert(base, tmp_path / "base.gguf", outtype="f32", tokenizer=False)
+    tensors[f"{module}.weight"] = tensors[f"{module}.weight"] + 2 * b @ a
+    holdall.save(tensors, merged / "model.safetensors")
+    recipes.convert(merged, tmp_path / "merged.gguf", outtype="f32", tokenizer=False)
+    name = "blk.0.attn_q.weight"
+    own, expected = (holdall.load(tmp_path / f"{file}.gguf")[name] for file in ("base", "merged"))
+    lora = holdall.load(tmp_path / "lora.gguf")
+    assert np.abs(own + 2 * lora[f"{name}.lora_b"] @ lora[f"{name}.lora_a"] - expected).max() < 1e-4
+
+    recipes.restore(tmp_path / "lora.gguf", tmp_path / "back", config=base / "config.json")
+    back = holdall.load(tmp_path / "back/adapter_model.safetensors")
+    assert all((back[name] == value).all() for name, value in factors.items())
+    (folder / "adapter_config.json").write_text(json.dumps({**config, "use_dora": True}))
+    with pytest.raises(holdall.UnsupportedError, match="DoRA"):
+        recipes.convert_adapter(folder, tmp_path / "dora.gguf", base=base)
+
+
 def test_recipes_are_listed_and_replaced(tmp_path):
     names = [recipe.name for recipe in recipes.available()]
     assert "llama" in names and "qwen2" in names

@@ -45,6 +45,7 @@ pub struct Convert {
     renames: Vec<Rename>,
     sharing: Sharing,
     dense: bool,
+    described: bool,
     raw_types: bool,
     drop_attributes: bool,
     attributes: Option<Attributes>,
@@ -83,6 +84,7 @@ impl Convert {
             renames: Vec::new(),
             sharing: Sharing::Keep,
             dense: false,
+            described: false,
             raw_types: false,
             drop_attributes: false,
             attributes: None,
@@ -126,6 +128,14 @@ impl Convert {
     /// without those tensors. Tensors are converted piece by piece.
     pub fn with_dense(mut self) -> Convert {
         self.dense = true;
+        self
+    }
+
+    /// Writes each quantized weight that the source stores as several tensors as one tensor of the layout `quantized.KIND`, whose
+    /// components are those tensors, unchanged, as [`File::described`] has it. The target must be zTensor 1.2. A later
+    /// conversion into another format writes the stored tensors again.
+    pub fn with_described(mut self) -> Convert {
+        self.described = true;
         self
     }
 
@@ -236,9 +246,20 @@ impl Convert {
 }
 
 impl Convert {
-    /// Returns the file that is read: for a dense target, with its quantized weights as tensors.
-    fn source(&self, file: &File) -> Result<File> {
-        if self.dense { file.dequantized() } else { Ok(file.clone()) }
+    /// Returns the file that is read: for a dense target, with its quantized weights as tensors; for a format that cannot have
+    /// described weights, with the tensors that store them.
+    fn source(&self, file: &File, path: &Path) -> Result<File> {
+        if self.dense {
+            return file.dequantized();
+        }
+        if self.described {
+            return file.described();
+        }
+        let format = self.write.format_for(path).ok();
+        match format.is_some_and(|format| format.id == "ztensor") {
+            true => Ok(file.clone()),
+            false => file.stored(),
+        }
     }
 
     /// Returns the quantized weights of `file` that become dense.
@@ -351,7 +372,7 @@ pub struct Overflowed {
 /// Io. After any error, the previous contents of `path` are unchanged.
 pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result<ConvertReport> {
     let path = path.as_ref();
-    let file = &options.source(file)?;
+    let file = &options.source(file, path)?;
     let mut prepared = prepare(file, path, options)?;
     if prepared.shards.is_some() {
         return shards::write(file, path, prepared);
@@ -371,7 +392,7 @@ pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(Co
     if options.shard_limits().is_some() {
         return Err(SHARDS_TARGET.broken("a stream is not a folder"));
     }
-    let file = &options.source(file)?;
+    let file = &options.source(file, Path::new("-"))?;
     let prepared = prepare(file, Path::new("-"), options)?;
     if let Some(into) = &prepared.into {
         into.check_stream(&prepared.items)?;
@@ -389,9 +410,10 @@ pub fn plan(
     path: impl AsRef<Path>,
     options: &Convert,
 ) -> Result<(Vec<TensorSpec>, ConvertReport)> {
-    let file = &options.source(file)?;
+    let path = path.as_ref();
+    let file = &options.source(file, path)?;
     let Prepared { items, write, casts, forming, warnings, shards, expected, .. } =
-        prepare(file, path.as_ref(), options)?;
+        prepare(file, path, options)?;
     let mut report = report(file.index().source_len(), warnings, &items, 0);
     report.dequantized = options.dequantized(file);
     let mut record = Record::new(Some(write.attributes));
@@ -475,7 +497,9 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     let mut refused = Refusals::default();
     let mut tensors = options.select.tensors(file)?;
     // Sorted by offset, so that the source is read from front to back.
-    tensors.sort_by_key(|t| t.components().map(|c| c.stored).min().unwrap_or_default());
+    if !file.has_order() {
+        tensors.sort_by_key(|t| t.components().map(|c| c.stored).min().unwrap_or_default());
+    }
     for tensor in tensors {
         if into.as_ref().is_some_and(|into| into.stays(&tensor)) {
             continue;

@@ -5,12 +5,16 @@
 //! the folder is written, or named in [`ConvertReport::left_behind`]. [`restore_model`] follows a recipe backwards, and
 //! [`diff_model`] compares a converted model with its source.
 
+mod adapter;
 mod back;
 mod compare;
 mod family;
 mod folder;
 mod source;
 
+pub use adapter::{
+    Adapter, convert_adapter, convert_adapter_to, is_adapter, plan_adapter, restore_adapter,
+};
 pub use back::{ModelRestore, plan_restore, restore_model};
 pub use compare::{ConvertedTensor, Deviation, ModelDiff, Verdict, WorstBlock, diff_model};
 pub use family::{FamilyNames, FamilyTensor, family_names, find_back};
@@ -127,6 +131,14 @@ impl ModelConvert {
     pub fn with_max_shard_tensors(mut self, count: u64) -> ModelConvert {
         self.max_shard_tensors = Some(count);
         self
+    }
+
+    /// Returns the recipe for a model with this configuration.
+    fn recipe_for(&self, config: &Value, limits: &Limits) -> Result<Recipe> {
+        match &self.recipe {
+            Some(recipe) => Ok(recipe.clone()),
+            None => find(config, limits),
+        }
     }
 
     /// Returns the limits of each file as `(bytes, tensors)`, or `None` if the target is one file.
@@ -274,10 +286,7 @@ fn planned(
 ) -> Result<Planned> {
     let in_folder = |e: holdall_core::Error| e.in_source(folder.display());
     let texts = ModelTexts::read(folder, limits)?;
-    let recipe = match &options.recipe {
-        Some(recipe) => recipe.clone(),
-        None => find(&texts.config, limits).map_err(in_folder)?,
-    };
+    let recipe = options.recipe_for(&texts.config, limits).map_err(in_folder)?;
     let mut left_behind = Vec::new();
     let tokenizer = match options.has_tokenizer {
         true => {

@@ -69,7 +69,7 @@ pub(super) fn write(
     let same = all.iter().filter(|layer| !layer.is_change() && layer.name.is_some()).count();
     if same > 0 {
         let line = format!("{} did not change", count(same as u64, "layer"));
-        writeln!(out, "{}", session.paint().on(&line, Style::Dim))?;
+        writeln!(out, "{}", session.paint().styled(&line, Style::Dim))?;
     }
     writeln!(out)?;
     Ok(())

@@ -10,9 +10,9 @@ use crate::writing;
 use clap::Args;
 use holdall::plain::ToPlain as _;
 use holdall::recipe::{
-    self, MetadataSetting, ModelConvert, ModelConvertReport, ModelRestore, OutType, Recipe,
+    self, Adapter, MetadataSetting, ModelConvert, ModelConvertReport, ModelRestore, OutType, Recipe,
 };
-use holdall::{EncodeOptions, TensorSpec, fields};
+use holdall::{EncodeOptions, Format, TensorSpec, fields};
 use std::borrow::Cow;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,11 @@ pub(crate) struct ByRecipe {
     /// With a recipe that is followed backwards: the config.json of the model [default: one that is made of the metadata]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// For an adapter of LoRA (a folder with adapter_config.json) that becomes GGUF, or the way back: the folder of its
+    /// base model, of which config.json is needed
+    #[arg(long, value_name = "FOLDER", conflicts_with = "config")]
+    base: Option<PathBuf>,
 
     /// With a recipe: write no tokenizer
     #[arg(long, conflicts_with = "pre_tokenizer")]
@@ -79,6 +84,7 @@ impl ByRecipe {
             ("--model-name", self.model_name.is_some()),
             ("--pre-tokenizer", self.pre_tokenizer.is_some()),
             ("--config", self.config.is_some()),
+            ("--base", self.base.is_some()),
             ("--no-tokenizer", self.no_tokenizer),
             ("--vocab-only", self.vocab_only),
             ("--set", !self.set.is_empty()),
@@ -97,8 +103,12 @@ pub(crate) fn convert(
     if by.recipe.as_deref() == Some("none") && given.is_none() {
         return Ok(None);
     }
-    if by.recipe.is_some() && args.also.is_empty() && is_gguf(&args.input) {
+    let is_back = by.recipe.is_some() || by.base.is_some();
+    if is_back && args.also.is_empty() && is_gguf(&args.input) {
         return restore(session, args, by).map(Some);
+    }
+    if let Some(done) = adapter(session, args, by)? {
+        return Ok(Some(done));
     }
     let limits = session.global.limits();
     let is_model = args.also.is_empty() && recipe::is_model(&args.input, &limits);
@@ -129,28 +139,13 @@ pub(crate) fn convert(
         let hint = "`--recipe none` writes the tensors of the folder as they are; `--outtype` sets the type of the matrices";
         return Err(ARGUMENTS.broken(message).with_hint(hint).into());
     }
-    let mut encode = EncodeOptions::new();
-    encode.align = args.align;
-    encode.version = version;
-    let newest = || format.versions.first().map_or(String::new(), |v| (*v).to_owned());
-    let version = encode.version.clone().unwrap_or_else(newest);
-    let target = Target { format, version };
-    let write = args.writing.options(session.work("converting")).with_overwrite(args.force);
-    let mut options = ModelConvert::new(write.with_format(format).with_encode(encode))
-        .with_outtype(by.outtype.unwrap_or_default());
-    if let Some(name) = by.recipe.as_deref().filter(|name| *name != "auto") {
-        options = options.with_recipe(named(name, session)?);
-    }
-    if let Some(name) = &by.model_name {
-        options = options.with_name(name);
-    }
+    let (target, mut options) = common_options(session, args, by, format, version)?;
     if let Some(name) = &by.pre_tokenizer {
         options = options.with_pre_tokenizer(name);
     }
     if by.no_tokenizer {
         options = options.without_tokenizer();
     }
-    options = options.with_metadata(by.set.iter().cloned());
     let (bytes, tensors) = args.shard_limits();
     if let Some(bytes) = bytes {
         options = options.with_max_shard_len(bytes);
@@ -162,6 +157,124 @@ pub(crate) fn convert(
         true => write_vocabulary(session, args, &target, &options).map(Some),
         false => write_model(session, args, &target, &options).map(Some),
     }
+}
+
+/// Returns the options that models and adapters have in common.
+fn common_options(
+    session: &Session,
+    args: &ConvertArgs,
+    by: &ByRecipe,
+    format: &'static Format,
+    version: Option<String>,
+) -> Result<(Target, ModelConvert), Failure> {
+    let mut encode = EncodeOptions::new();
+    encode.align = args.align;
+    encode.version = version;
+    let newest = || format.versions.first().map_or(String::new(), |v| (*v).to_owned());
+    let version = encode.version.clone().unwrap_or_else(newest);
+    let target = Target { format, version };
+    let write = args.writing.options(session.work("converting")).with_overwrite(args.force);
+    let mut options = ModelConvert::new(write.with_format(format).with_encode(encode))
+        .with_outtype(by.outtype.unwrap_or_default())
+        .with_metadata(by.set.iter().cloned());
+    if let Some(name) = by.recipe.as_deref().filter(|name| *name != "auto") {
+        options = options.with_recipe(named(name, session)?);
+    }
+    if let Some(name) = &by.model_name {
+        options = options.with_name(name);
+    }
+    Ok((target, options))
+}
+
+/// Converts an adapter of LoRA to GGUF. Returns `None` for any other conversion.
+fn adapter(
+    session: &Session,
+    args: &ConvertArgs,
+    by: &ByRecipe,
+) -> Result<Option<Status>, Failure> {
+    let target = args.target()?.filter(|(format, _)| format.id == "gguf");
+    let is_adapter = args.also.is_empty() && recipe::is_adapter(&args.input);
+    let (Some((format, version)), true) = (target, is_adapter) else { return Ok(None) };
+    let Some(base) = &by.base else {
+        let e = ARGUMENTS
+            .broken("the folder is an adapter, whose base model decides how it is converted");
+        return Err(e.with_hint("`--base FOLDER` names the folder of the base model").into());
+    };
+    if by.no_tokenizer || by.pre_tokenizer.is_some() || by.vocab_only || args.is_sharded() {
+        let message =
+            "an adapter takes `--outtype`, `--recipe`, `--model-name`, `--set` and `--base` only";
+        return Err(ARGUMENTS.broken(message).into());
+    }
+    if let Some(option) = args.not_for_recipes() {
+        let message = format!("`{option}` does not apply to an adapter that a recipe converts");
+        return Err(ARGUMENTS.broken(message).into());
+    }
+    let (target, options) = common_options(session, args, by, format, version)?;
+    let to_stdout = args.output.as_os_str() == "-";
+    if to_stdout && !args.dry_run {
+        writing::check_stdout()?;
+    }
+    let out = match to_stdout {
+        true => None,
+        false => Some(writing::Output::begin(session, &args.output, args.force)?),
+    };
+    let file = input::open(session, &args.input)?;
+    // Its tensors are compared with those of the adapter if the folder has them.
+    let base_file = match input::open(session, base) {
+        Ok(file) => Some(file),
+        Err(Failure::Error(e)) if e.code() == "shards/no-model" => None,
+        Err(e) => return Err(e),
+    };
+    let mut adapter = Adapter::new(&args.input, &file, base);
+    if let Some(file) = &base_file {
+        adapter = adapter.with_base_file(file);
+    }
+    if args.dry_run {
+        let (specs, report) =
+            recipe::plan_adapter(&adapter, &args.output, &options).map_err(advised)?;
+        show_plan(session, args, &target, file.name(), &specs, &report)?;
+        return Ok(Some(Status::Fine));
+    }
+    let report = if to_stdout {
+        let to = &mut *session.out();
+        recipe::convert_adapter_to(&adapter, to, &options).map_err(advised)?.0
+    } else {
+        let path = out.as_ref().map_or(args.output.as_path(), writing::Output::path);
+        recipe::convert_adapter(&adapter, path, &options).map_err(advised)?
+    };
+    if let Some(out) = out {
+        out.publish()?;
+    }
+    if session.json() && !to_stdout {
+        let text = report_json(file.name(), &args.output, &target, &report, None);
+        writeln!(session.out(), "{text}")?;
+        return Ok(Some(Status::Fine));
+    }
+    let written = versioned(target.format.name, &target.version);
+    summarize(session, &args.output, &written, "", &report);
+    Ok(Some(Status::Fine))
+}
+
+/// Shows what would be written.
+fn show_plan(
+    session: &Session,
+    args: &ConvertArgs,
+    target: &Target,
+    source: &str,
+    specs: &[TensorSpec],
+    report: &ModelConvertReport,
+) -> Result<(), Failure> {
+    match session.json() {
+        true => {
+            let text = report_json(source, &args.output, target, report, Some(specs));
+            writeln!(session.out(), "{text}")?;
+        }
+        false => {
+            write_plan(session, &args.output, target, specs, &report.convert)?;
+            report_losses(session, report);
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file with the metadata and the tokenizer of a model.
@@ -224,16 +337,7 @@ fn write_model(
     if args.dry_run {
         let planned = recipe::plan_model(folder, &file, &args.output, options);
         let (specs, report) = planned.map_err(advised)?;
-        match session.json() {
-            true => {
-                let text = report_json(file.name(), &args.output, target, &report, Some(&specs));
-                writeln!(session.out(), "{text}")?;
-            }
-            false => {
-                write_plan(session, &args.output, target, &specs, &report.convert)?;
-                report_losses(session, &report);
-            }
-        }
+        show_plan(session, args, target, file.name(), &specs, &report)?;
         return Ok(Status::Fine);
     }
     let report = if to_stdout {
@@ -268,7 +372,7 @@ fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Statu
     let is_one_way = by.vocab_only || !by.set.is_empty();
     if is_one_way || by.no_tokenizer || by.pre_tokenizer.is_some() || by.model_name.is_some() {
         return refused(
-            "a recipe that is followed backwards takes `--outtype` and `--config` only",
+            "a recipe that is followed backwards takes `--outtype`, `--config` and `--base` only",
         );
     }
     if by.outtype.is_some_and(OutType::is_quantized) {
@@ -287,18 +391,39 @@ fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Statu
     }
     let write = args.writing.options(session.work("converting")).with_overwrite(args.force);
     let file = input::open(session, &args.input)?;
-    let recipe = match by.recipe.as_deref() {
-        None | Some("auto") => recipe::find_back(&file).map_err(advised)?,
-        Some(name) => named(name, session)?,
+    let path = by.base.as_ref().map(|base| base.join("config.json"));
+    let path = path.as_ref().or(by.config.as_ref());
+    let read = |path: &PathBuf| {
+        std::fs::read_to_string(path)
+            .map_err(|e| holdall::error::io(e, "reading").in_source(path.display()))
+    };
+    let config = path.map(read).transpose()?;
+    let kind = file.attributes().get("general.type").and_then(holdall::Value::as_text);
+    let is_adapter = kind == Some("adapter");
+    let recipe = match (by.recipe.as_deref(), &config) {
+        (None | Some("auto"), None) if is_adapter => {
+            let e = ARGUMENTS
+                .broken("the file is an adapter, which does not say how its base model is built");
+            return Err(e.with_hint("`--base FOLDER` names the folder of the base model").into());
+        }
+        // An adapter has too few tensors to find the recipe by them.
+        (None | Some("auto"), Some(text)) if is_adapter => {
+            let limits = session.global.limits();
+            let config = holdall::Value::from_json(text, limits.depth)?;
+            recipe::find(&config, &limits).map_err(advised)?
+        }
+        (None | Some("auto"), _) => recipe::find_back(&file).map_err(advised)?,
+        (Some(name), _) => named(name, session)?,
     };
     let mut options = ModelRestore::new(write, recipe).with_outtype(by.outtype.unwrap_or_default());
-    if let Some(path) = &by.config {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| holdall::error::io(e, "reading").in_source(path.display()))?;
+    if let Some(text) = config {
         options = options.with_config(text);
     }
     let out = writing::Output::begin_folder(session, &args.output, args.force)?;
-    let report = recipe::restore_model(&file, out.path(), &options)?;
+    let report = match is_adapter {
+        true => recipe::restore_adapter(&file, out.path(), &options)?,
+        false => recipe::restore_model(&file, out.path(), &options)?,
+    };
     out.publish()?;
     if session.json() {
         let head = fields! {

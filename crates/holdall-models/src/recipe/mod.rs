@@ -14,9 +14,11 @@
 //! Texts and configurations are read under limits. Evaluating an expression always ends. Every tensor of the source is
 //! used, or named as left out, or an error. Elements are computed in pieces; only a permutation holds a whole tensor.
 
+mod adapter;
 mod builtin;
 mod evaluate;
 mod expression;
+mod factored;
 mod metadata;
 mod mix;
 mod node;
@@ -27,10 +29,12 @@ mod read;
 mod reverse;
 mod setting;
 mod step;
+mod stepped;
 mod stream;
 mod text;
 mod trace;
 
+pub use adapter::{ADAPTER_PREFIX, AdapterInput, RestoredAdapter};
 pub use builtin::{builtin, find, find_by_gguf};
 pub use mix::Mix;
 pub use outtype::{Form, OutType};
@@ -64,6 +68,9 @@ holdall_core::error::rules! {
     /// A rule cannot be undone.
     pub NO_INVERSE: Unsupported "recipe/no-inverse"
         "The rules of a recipe that is followed backwards can be undone.";
+    /// An adapter has no form in the target.
+    pub ADAPTER: Unsupported "recipe/adapter"
+        "An adapter consists of factors of LoRA for matrices of its base model, whose rows and columns the recipe keeps apart.";
     /// Metadata that the caller sets is wrong.
     pub SETTING: Misuse "recipe/setting"
         "Metadata that is set in place of a recipe's has the type of its key, and does not contradict the tensors.";

@@ -10,7 +10,7 @@ use std::sync::Arc;
 const MAX_RANK: usize = 12;
 
 /// A tensor that is computed: its shape, the type of its elements, and how it is made.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Computed {
     pub(super) shape: Vec<u64>,
     pub(super) element: ElementType,
@@ -18,7 +18,7 @@ pub(super) struct Computed {
 }
 
 /// An operation. Elements are in row-major order, and every operation knows the shapes that it needs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
     /// A tensor of the source, by its index.
     Source(usize),
@@ -136,6 +136,12 @@ impl Computed {
         if fixed == axes.len() {
             return Ok(self);
         }
+        // Axes of length 1 can be anywhere: no element moves.
+        let long = axes.iter().filter(|axis| self.shape.get(**axis).is_some_and(|n| *n != 1));
+        if long.is_sorted() {
+            self.shape = axes.iter().filter_map(|axis| self.shape.get(*axis).copied()).collect();
+            return Ok(self);
+        }
         let block = self.shape.get(fixed..).unwrap_or_default().to_vec();
         let moved = axes.get(fixed..).unwrap_or_default();
         let moved = moved.iter().map(|axis| axis.saturating_sub(fixed)).collect();
@@ -231,7 +237,11 @@ fn alike(all: Vec<Computed>) -> Vec<Computed> {
     all.into_iter().map(convert).collect()
 }
 
-fn axis_of(axis: i64, rank: usize) -> Result<usize> {
+/// Returns the index of an axis of several, which counts from the end if it is negative.
+///
+/// # Errors
+/// Returns [`SHAPE`] if there is no such axis.
+pub(super) fn axis_of(axis: i64, rank: usize) -> Result<usize> {
     let wrong = || -> Error { SHAPE.broken(format!("no axis {axis} in {rank} dimensions")) };
     let count = i64::try_from(rank).map_err(|_| wrong())?;
     let at = if axis < 0 { axis.saturating_add(count) } else { axis };

@@ -2,11 +2,12 @@
 
 use super::evaluate::{Locals, Scope, Tensors};
 use super::metadata;
-use super::node::{Computed, Node, float, stacked};
+use super::node::{Computed, Node, float};
 use super::outtype::{Form, OutType};
 use super::pattern::Captures;
 use super::read::{Action, Recipe, Rule};
 use super::step;
+use super::stepped::Stepped;
 use super::stream::Pieces;
 use super::{INCOMPLETE, LEFT_OVER, SHAPE, VALUE};
 use holdall_collections::{HashMap, HashSet};
@@ -135,11 +136,11 @@ impl Plan {
 }
 
 /// Tensors that a rule combines.
-struct Group {
-    rule: usize,
-    captures: Captures,
+pub(super) struct Group {
+    pub(super) rule: usize,
+    pub(super) captures: Captures,
     /// For each pattern of the rule, the tensors by the number that is gathered.
-    parts: Vec<BTreeMap<u64, usize>>,
+    pub(super) parts: Vec<BTreeMap<u64, usize>>,
 }
 
 impl Recipe {
@@ -154,15 +155,7 @@ impl Recipe {
             OutType::Auto => usual_type(tensors),
             chosen => chosen,
         };
-        let mut given: Vec<(String, Value)> = Vec::new();
-        for (name, path) in &self.files {
-            let file = input.files.iter().find(|(own, _)| own == path);
-            given.push((name.clone(), file.map_or(Value::Null, |(_, value)| value.clone())));
-        }
-        let tokens = input.tokens.map_or(Value::Null, |n| Value::Integer(n.into()));
-        given.push(("tokens".to_owned(), tokens));
-        given.push(("model_name".to_owned(), Value::Text(input.name.to_owned())));
-        given.push(("file_type".to_owned(), Value::Integer(outtype.file_type())));
+        let mut given = self.given(input, outtype);
         let named = NamedTensors::new(&*input.source);
         let scope = Scope::new(input.config, &self.definitions, &given, &named)
             .with_defaults(&self.defaults);
@@ -196,8 +189,22 @@ impl Recipe {
         Ok(Plan { outputs, metadata, left_out, warnings, outtype, source })
     }
 
+    /// Returns the names that the caller gives: those of files, and what is known about the conversion.
+    pub(super) fn given(&self, input: &Input<'_>, outtype: OutType) -> Vec<(String, Value)> {
+        let mut given: Vec<(String, Value)> = Vec::new();
+        for (name, path) in &self.files {
+            let file = input.files.iter().find(|(own, _)| own == path);
+            given.push((name.clone(), file.map_or(Value::Null, |(_, value)| value.clone())));
+        }
+        let tokens = input.tokens.map_or(Value::Null, |n| Value::Integer(n.into()));
+        given.push(("tokens".to_owned(), tokens));
+        given.push(("model_name".to_owned(), Value::Text(input.name.to_owned())));
+        given.push(("file_type".to_owned(), Value::Integer(outtype.file_type())));
+        given
+    }
+
     /// Assigns each tensor to the first rule for it.
-    fn groups(
+    pub(super) fn groups(
         &self,
         scope: &Scope<'_>,
         source: &dyn TensorSource,
@@ -283,63 +290,10 @@ impl Recipe {
         tensors: &[SourceTensor],
         outtype: OutType,
     ) -> Result<Vec<Output>> {
-        let locals = locals(rule, &group.captures, scope)?;
-        let (mut parts, mut sources) = (Vec::new(), Vec::new());
-        for (pattern, found) in rule.from.iter().zip(&group.parts) {
-            let mut all = Vec::with_capacity(found.len());
-            for index in found.values() {
-                let Some(tensor) = tensors.get(*index) else { continue };
-                sources.push(*index);
-                all.push(read(tensor, *index)?);
-            }
-            match &rule.gather {
-                None => match all.pop() {
-                    Some(one) => parts.push(one),
-                    None => {
-                        let name = pattern.name(&group.captures)?;
-                        let others = named(&sources, tensors);
-                        let message = format!("`{}` is missing next to {others}", name.escaped());
-                        return Err(INCOMPLETE.broken(message));
-                    }
-                },
-                Some((name, count)) => {
-                    let expected = match count {
-                        Some(count) => scope.whole(count, &locals)?,
-                        None => found.len() as u64,
-                    };
-                    if !found.keys().copied().eq(0..expected) {
-                        let missing = (0..expected).find(|n| !found.contains_key(n));
-                        let message = match missing {
-                            Some(n) => format!(
-                                "`{}` is missing for {} = {n}; expected {expected} of them",
-                                pattern.as_str().escaped(),
-                                name.escaped()
-                            ),
-                            None => format!(
-                                "{} tensors like `{}`, expected {expected}",
-                                found.len(),
-                                pattern.as_str().escaped()
-                            ),
-                        };
-                        return Err(INCOMPLETE.broken(message));
-                    }
-                    parts.push(stacked(all, 0)?);
-                }
-            }
-        }
-        let of_first = |e: holdall_core::Error| {
-            let first = sources.first().and_then(|index| tensors.get(*index));
-            e.in_tensor(first.map_or("", |tensor| tensor.name.as_str()))
-        };
-        let all = step::apply(&rule.steps, parts, scope, &locals).map_err(of_first)?;
-        if all.len() != rule.to.len() {
-            let (found, expected) = (all.len(), rule.to.len());
-            let message = format!("the steps make {found} tensors for {expected} names");
-            return Err(of_first(SHAPE.broken(message)));
-        }
+        let combined = combined(rule, group, scope, tensors, read)?;
+        let (all, sources) = combined;
         let mut out = Vec::new();
-        for (computed, to) in all.into_iter().zip(&rule.to) {
-            let name = to.name(&group.captures)?;
+        for (name, computed) in all {
             let form = self.form(&name, &computed, outtype);
             out.push(Output { name, form, sources: sources.clone(), computed });
         }
@@ -406,6 +360,81 @@ impl Recipe {
         }
         Ok(out)
     }
+}
+
+/// What a rule makes, by name, and the indices of the tensors that it is made of.
+pub(super) type Combined<S> = (Vec<(String, S)>, Vec<usize>);
+
+/// Applies a rule to a group of tensors, each of which `read` returns.
+///
+/// # Errors
+/// Returns [`INCOMPLETE`] if a tensor is missing, the errors of the steps, and those of `read`.
+pub(super) fn combined<S: Stepped>(
+    rule: &Rule,
+    group: &Group,
+    scope: &Scope<'_>,
+    tensors: &[SourceTensor],
+    read: impl Fn(&SourceTensor, usize) -> Result<S>,
+) -> Result<Combined<S>> {
+    let locals = locals(rule, &group.captures, scope)?;
+    let (mut parts, mut sources) = (Vec::new(), Vec::new());
+    for (pattern, found) in rule.from.iter().zip(&group.parts) {
+        let mut all = Vec::with_capacity(found.len());
+        for index in found.values() {
+            let Some(tensor) = tensors.get(*index) else { continue };
+            sources.push(*index);
+            all.push(read(tensor, *index)?);
+        }
+        match &rule.gather {
+            None => match all.pop() {
+                Some(one) => parts.push(one),
+                None => {
+                    let name = pattern.name(&group.captures)?;
+                    let others = named(&sources, tensors);
+                    let message = format!("`{}` is missing next to {others}", name.escaped());
+                    return Err(INCOMPLETE.broken(message));
+                }
+            },
+            Some((name, count)) => {
+                let expected = match count {
+                    Some(count) => scope.whole(count, &locals)?,
+                    None => found.len() as u64,
+                };
+                if !found.keys().copied().eq(0..expected) {
+                    let missing = (0..expected).find(|n| !found.contains_key(n));
+                    let message = match missing {
+                        Some(n) => format!(
+                            "`{}` is missing for {} = {n}; expected {expected} of them",
+                            pattern.as_str().escaped(),
+                            name.escaped()
+                        ),
+                        None => format!(
+                            "{} tensors like `{}`, expected {expected}",
+                            found.len(),
+                            pattern.as_str().escaped()
+                        ),
+                    };
+                    return Err(INCOMPLETE.broken(message));
+                }
+                parts.push(S::stacked(all, 0)?);
+            }
+        }
+    }
+    let of_first = |e: holdall_core::Error| {
+        let first = sources.first().and_then(|index| tensors.get(*index));
+        e.in_tensor(first.map_or("", |tensor| tensor.name.as_str()))
+    };
+    let all = step::apply(&rule.steps, parts, scope, &locals).map_err(of_first)?;
+    if all.len() != rule.to.len() {
+        let (found, expected) = (all.len(), rule.to.len());
+        let message = format!("the steps make {found} tensors for {expected} names");
+        return Err(of_first(SHAPE.broken(message)));
+    }
+    let mut out = Vec::new();
+    for (one, to) in all.into_iter().zip(&rule.to) {
+        out.push((to.name(&group.captures)?, one));
+    }
+    Ok((out, sources))
 }
 
 /// The tensors of a source by their names.

@@ -1,13 +1,13 @@
 //! Plans of the way back: from the tensors that a recipe writes to those that it reads.
 
 use super::evaluate::{Locals, Scope};
-use super::node::Computed;
 use super::outtype::Form;
 use super::pattern::Captures;
 use super::plan::{
     Input, LeftOut, NamedTensors, Output, Plan, SourceTensor, check_names, locals, read,
 };
 use super::read::{Action, Recipe, Rule};
+use super::stepped::Stepped;
 use super::trace::{Traced, item};
 use super::{INCOMPLETE, LEFT_OVER, NO_INVERSE, OutType};
 use holdall_collections::HashMap;
@@ -18,8 +18,8 @@ use holdall_core::model::{Attributes, DType, Value};
 const MAX_RANK: usize = 5;
 
 /// Tensors that a rule wrote together.
-struct Written {
-    rule: usize,
+pub(super) struct Written {
+    pub(super) rule: usize,
     captures: Captures,
     /// For each name of the rule, the tensor.
     parts: Vec<Option<usize>>,
@@ -57,7 +57,7 @@ impl Recipe {
         let mut outputs = Vec::new();
         for group in groups {
             let Some(rule) = self.rules.get(group.rule) else { continue };
-            let all = undone(rule, &group, &scope, tensors);
+            let all = undone(rule, &group, &scope, tensors, read);
             for (name, computed, sources) in all.map_err(|e| e.within(rule.line.clone()))? {
                 outputs.push(Output { name, form, sources, computed });
             }
@@ -69,7 +69,7 @@ impl Recipe {
     }
 
     /// Assigns each tensor to the first rule that writes it.
-    fn written(
+    pub(super) fn written(
         &self,
         scope: &Scope<'_>,
         tensors: &[SourceTensor],
@@ -129,13 +129,20 @@ fn usual(tensors: &[SourceTensor]) -> OutType {
     }
 }
 
-/// Computes the tensors that a rule read of those that it wrote.
-fn undone(
+/// What a rule read, by name, with the indices of the tensors that it is computed from.
+pub(super) type Undone<S> = Vec<(String, S, Vec<usize>)>;
+
+/// Computes what a rule read of what it wrote, each of which `read` returns.
+///
+/// # Errors
+/// Returns [`NO_INVERSE`] if the rule cannot be undone, [`INCOMPLETE`] if a tensor is missing, and the errors of `read`.
+pub(super) fn undone<S: Stepped>(
     rule: &Rule,
     group: &Written,
     scope: &Scope<'_>,
     tensors: &[SourceTensor],
-) -> Result<Vec<(String, Computed, Vec<usize>)>> {
+    read: impl Fn(&SourceTensor, usize) -> Result<S>,
+) -> Result<Undone<S>> {
     let locals = locals(rule, &group.captures, scope)?;
     let (mut all, mut sources) = (Vec::new(), Vec::new());
     for (to, part) in rule.to.iter().zip(&group.parts) {
@@ -157,27 +164,32 @@ fn undone(
         return Err(in_context(NO_INVERSE.broken("the steps do not lead back")));
     }
     let mut out = Vec::new();
-    for (computed, from) in before.into_iter().zip(&rule.from) {
+    for (one, from) in before.into_iter().zip(&rule.from) {
         let Some((capture, _)) = &rule.gather else {
-            out.push((from.name(&group.captures)?, computed, sources.clone()));
+            out.push((from.name(&group.captures)?, one, sources.clone()));
             continue;
         };
-        let count = computed.shape.first().copied().unwrap_or(0);
+        let count = one.shape().first().copied().unwrap_or(0);
         for n in 0..count {
             let mut captures = group.captures.clone();
             captures.push((capture.clone(), n.to_string()));
-            out.push((from.name(&captures)?, item(&computed, 0, n)?, sources.clone()));
+            out.push((from.name(&captures)?, item(&one, 0, n)?, sources.clone()));
         }
     }
     Ok(out)
 }
 
 /// Follows the steps of a rule from tensors of the rank with which they make tensors of the ranks that `all` have.
-fn traced(rule: &Rule, all: &[Computed], scope: &Scope<'_>, locals: &Locals) -> Result<Traced> {
+fn traced<S: Stepped>(
+    rule: &Rule,
+    all: &[S],
+    scope: &Scope<'_>,
+    locals: &Locals,
+) -> Result<Traced> {
     let fits = |shapes: &[Vec<Option<u64>>]| {
-        let fits_one = |(shape, found): (&Vec<Option<u64>>, &Computed)| {
-            let mut sizes = shape.iter().zip(&found.shape);
-            shape.len() == found.shape.len()
+        let fits_one = |(shape, found): (&Vec<Option<u64>>, &S)| {
+            let mut sizes = shape.iter().zip(found.shape());
+            shape.len() == found.shape().len()
                 && sizes.all(|(size, found)| size.is_none_or(|size| size == *found))
         };
         shapes.len() == all.len() && shapes.iter().zip(all).all(fits_one)

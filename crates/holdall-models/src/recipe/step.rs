@@ -2,7 +2,8 @@
 
 use super::evaluate::{Locals, Scope};
 use super::expression::Expression;
-use super::node::{Computed, Function, joined, stacked};
+use super::node::Function;
+use super::stepped::Stepped;
 use super::text::Table;
 use super::{SHAPE, TEXT};
 use holdall_core::error::{Escape as _, Result};
@@ -170,14 +171,14 @@ pub(super) fn resolved(
 ///
 /// # Errors
 /// Returns [`SHAPE`] if a step does not fit the shapes, and the errors of expressions.
-pub(super) fn apply(
+pub(super) fn apply<S: Stepped>(
     steps: &[Step],
-    mut all: Vec<Computed>,
+    mut all: Vec<S>,
     scope: &Scope<'_>,
     locals: &Locals,
-) -> Result<Vec<Computed>> {
+) -> Result<Vec<S>> {
     for (number, step) in steps.iter().enumerate() {
-        let shape = all.first().map(|first| first.shape.clone()).unwrap_or_default();
+        let shape = all.first().map(|first| first.shape().to_vec()).unwrap_or_default();
         all = apply_one(step, all, scope, locals).map_err(|e| {
             let number = number.saturating_add(1);
             e.within(format!("step {number}, on a tensor of shape {shape:?}"))
@@ -190,12 +191,12 @@ pub(super) fn apply(
     Ok(all)
 }
 
-fn apply_one(
+fn apply_one<S: Stepped>(
     step: &Step,
-    all: Vec<Computed>,
+    all: Vec<S>,
     scope: &Scope<'_>,
     locals: &Locals,
-) -> Result<Vec<Computed>> {
+) -> Result<Vec<S>> {
     let mut locals = locals.clone();
     let count = all.len();
     let chosen = |at: usize| match &step.only {
@@ -209,7 +210,7 @@ fn apply_one(
     };
     let first = all.iter().enumerate().find(|(at, _)| chosen(*at)).map(|(_, one)| one);
     let Some(first) = first else { return Err(SHAPE.broken("no tensor for the step")) };
-    locals.set("shape", shape_value(&first.shape));
+    locals.set("shape", shape_value(first.shape()));
     if let Some(when) = &step.when
         && !scope.is_true(when, &locals)?
     {
@@ -230,8 +231,8 @@ fn apply_one(
             }
         }
         let one = match step.operation {
-            Operation::Stack(_) => stacked(parts, axis)?,
-            _ => joined(parts, axis)?,
+            Operation::Stack(_) => S::stacked(parts, axis)?,
+            _ => S::joined(parts, axis)?,
         };
         out.insert(position.unwrap_or(0).min(out.len()), one);
         return Ok(out);
@@ -239,7 +240,7 @@ fn apply_one(
     for (at, tensor) in all.into_iter().enumerate() {
         match chosen(at) {
             true => {
-                locals.set("shape", shape_value(&tensor.shape));
+                locals.set("shape", shape_value(tensor.shape()));
                 out.extend(step.operation.on(tensor, scope, &locals)?);
                 locals.0.pop();
             }
@@ -255,29 +256,21 @@ fn shape_value(shape: &[u64]) -> Value {
 
 impl Operation {
     /// Applies an operation on one tensor.
-    fn on(&self, of: Computed, scope: &Scope<'_>, locals: &Locals) -> Result<Vec<Computed>> {
+    fn on<S: Stepped>(&self, of: S, scope: &Scope<'_>, locals: &Locals) -> Result<Vec<S>> {
         Ok(vec![match self {
             Operation::Unflatten { axis, into } => {
                 let axis = of.axis(*axis)?;
-                let total = of.shape.get(axis).copied().unwrap_or(1);
-                let sizes = sizes(into, total, scope, locals)?;
-                let mut shape = of.shape.clone();
-                shape.splice(axis..axis.saturating_add(1), sizes);
-                of.reshaped(shape)?
+                let total = of.shape().get(axis).copied().unwrap_or(1);
+                of.unflattened(axis, sizes(into, total, scope, locals)?)?
             }
             Operation::Flatten { axis, count } => {
                 let axis = of.axis(*axis)?;
                 let end = usize::try_from(*count).ok().and_then(|n| axis.checked_add(n));
-                let Some(end) = end.filter(|end| axis < *end && *end <= of.shape.len()) else {
-                    let message = format!("no {count} axes from {axis} on in {:?}", of.shape);
+                let Some(end) = end.filter(|end| axis < *end && *end <= of.shape().len()) else {
+                    let message = format!("no {count} axes from {axis} on in {:?}", of.shape());
                     return Err(SHAPE.broken(message));
                 };
-                let mut shape = of.shape.clone();
-                let merged = shape.get(axis..end).unwrap_or_default();
-                let merged = merged.iter().try_fold(1u64, |n, d| n.checked_mul(*d));
-                let merged = merged.ok_or_else(|| SHAPE.broken("the axes are too long"))?;
-                shape.splice(axis..end, [merged]);
-                of.reshaped(shape)?
+                of.flattened(axis..end)?
             }
             Operation::Reshape(into) => {
                 let total = of.count();
@@ -290,19 +283,19 @@ impl Operation {
             }
             Operation::Transpose(a, b) => {
                 let (a, b) = (of.axis(*a)?, of.axis(*b)?);
-                let mut axes: Vec<usize> = (0..of.shape.len()).collect();
+                let mut axes: Vec<usize> = (0..of.shape().len()).collect();
                 axes.swap(a, b);
                 of.permuted(&axes)?
             }
             Operation::Split { axis, sizes: into } => {
                 let axis = of.axis(*axis)?;
-                let total = of.shape.get(axis).copied().unwrap_or(1);
+                let total = of.shape().get(axis).copied().unwrap_or(1);
                 let sizes = parts(into, total, scope, locals)?;
                 return cut(&of, axis, &sizes);
             }
             Operation::Chunk { axis, count } => {
                 let axis = of.axis(*axis)?;
-                let total = of.shape.get(axis).copied().unwrap_or(1);
+                let total = of.shape().get(axis).copied().unwrap_or(1);
                 let count = scope.whole(count, locals)?;
                 let size = total.checked_div(count).filter(|_| total.is_multiple_of(count));
                 let (Some(size), Ok(count)) = (size, usize::try_from(count)) else {
@@ -316,50 +309,40 @@ impl Operation {
             }
             Operation::Unstack(axis) => {
                 let axis = of.axis(*axis)?;
-                let total = of.shape.get(axis).copied().unwrap_or(1);
+                let total = of.shape().get(axis).copied().unwrap_or(1);
                 let count = usize::try_from(total).ok().filter(|n| *n <= MAX_TENSORS);
                 let Some(count) = count else {
                     return Err(SHAPE.broken(format!("{total} parts, at most {MAX_TENSORS}")));
                 };
-                let without = |mut part: Computed| {
-                    let mut shape = std::mem::take(&mut part.shape);
-                    shape.remove(axis.min(shape.len().saturating_sub(1)));
-                    part.shape = shape;
-                    part
-                };
                 let all = cut(&of, axis, &vec![1; count])?;
-                return Ok(all.into_iter().map(without).collect());
+                return all.into_iter().map(|part| part.without_axis(axis)).collect();
             }
             Operation::Slice { axis, start, end } => {
                 let axis = of.axis(*axis)?;
                 let start = scope.whole(start, locals)?;
                 let end = match scope.value(end, locals)? {
-                    Value::Null => of.shape.get(axis).copied().unwrap_or(1),
+                    Value::Null => of.shape().get(axis).copied().unwrap_or(1),
                     _ => scope.whole(end, locals)?,
                 };
                 of.sliced(axis, start, end)?
             }
             Operation::Squeeze(axis) => {
                 let axis = of.axis(*axis)?;
-                let mut shape = of.shape.clone();
-                shape.remove(axis.min(shape.len().saturating_sub(1)));
-                of.reshaped(shape)?
+                of.without_axis(axis)?
             }
             Operation::Unsqueeze(axis) => {
-                let rank = i64::try_from(of.shape.len()).unwrap_or(i64::MAX);
+                let rank = i64::try_from(of.shape().len()).unwrap_or(i64::MAX);
                 let at =
                     if *axis < 0 { axis.saturating_add(rank).saturating_add(1) } else { *axis };
-                let at = usize::try_from(at).ok().filter(|at| *at <= of.shape.len());
+                let at = usize::try_from(at).ok().filter(|at| *at <= of.shape().len());
                 let Some(at) = at else {
-                    return Err(SHAPE.broken(format!("no axis {axis} for {:?}", of.shape)));
+                    return Err(SHAPE.broken(format!("no axis {axis} for {:?}", of.shape())));
                 };
-                let mut shape = of.shape.clone();
-                shape.insert(at, 1);
-                of.reshaped(shape)?
+                of.with_axis(at)?
             }
-            Operation::Add(x) => of.mapped(Function::Add(number(x, scope, locals)?)),
-            Operation::Multiply(x) => of.mapped(Function::Multiply(number(x, scope, locals)?)),
-            Operation::NegExp => of.mapped(Function::NegExp),
+            Operation::Add(x) => of.mapped(Function::Add(number(x, scope, locals)?))?,
+            Operation::Multiply(x) => of.mapped(Function::Multiply(number(x, scope, locals)?))?,
+            Operation::NegExp => of.mapped(Function::NegExp)?,
             Operation::Concat(_) | Operation::Stack(_) | Operation::Named(_) => of,
         }])
     }
@@ -372,7 +355,7 @@ fn number(of: &Expression, scope: &Scope<'_>, locals: &Locals) -> Result<f64> {
     })
 }
 
-fn cut(of: &Computed, axis: usize, sizes: &[u64]) -> Result<Vec<Computed>> {
+fn cut<S: Stepped>(of: &S, axis: usize, sizes: &[u64]) -> Result<Vec<S>> {
     let mut start = 0u64;
     let mut out = Vec::with_capacity(sizes.len());
     for size in sizes {

@@ -4,8 +4,9 @@
 use super::NO_INVERSE;
 use super::evaluate::{Locals, Scope};
 use super::expression::Expression;
-use super::node::{Computed, Function, joined, stacked};
+use super::node::Function;
 use super::step::{Operation, Step};
+use super::stepped::Stepped;
 use holdall_core::error::{Error, Result};
 use holdall_core::model::Value;
 
@@ -81,7 +82,7 @@ impl Traced {
     ///
     /// # Errors
     /// Returns [`NO_INVERSE`] if sizes are unknown, and [`SHAPE`](super::SHAPE).
-    pub(super) fn undone(&self, mut all: Vec<Computed>) -> Result<Vec<Computed>> {
+    pub(super) fn undone<S: Stepped>(&self, mut all: Vec<S>) -> Result<Vec<S>> {
         for undo in self.undo.iter().rev() {
             all = undo.applied(all)?;
         }
@@ -90,7 +91,7 @@ impl Traced {
 }
 
 impl Undo {
-    fn applied(&self, all: Vec<Computed>) -> Result<Vec<Computed>> {
+    fn applied<S: Stepped>(&self, all: Vec<S>) -> Result<Vec<S>> {
         let mut all = all.into_iter();
         let mut out = Vec::new();
         match self {
@@ -100,18 +101,18 @@ impl Undo {
                         One::Join { count, .. } | One::Stack { count, .. } => *count,
                         _ => 1,
                     };
-                    let taken: Vec<Computed> = all.by_ref().take(count).collect();
+                    let taken: Vec<S> = all.by_ref().take(count).collect();
                     out.push(one.applied(taken)?);
                 }
             }
             Undo::Cut { positions, axis, lengths } => {
-                let mut all: Vec<Computed> = all.collect();
+                let mut all: Vec<S> = all.collect();
                 let at = positions.first().copied().unwrap_or(0).min(all.len());
                 if at >= all.len() {
                     return Err(unknown());
                 }
                 let whole = all.remove(at);
-                let total = whole.shape.get(*axis).copied().unwrap_or(1);
+                let total = whole.shape().get(*axis).copied().unwrap_or(1);
                 let lengths = completed(
                     lengths,
                     total,
@@ -129,7 +130,7 @@ impl Undo {
                 out = inserted(all, positions, parts);
             }
             Undo::Unstack { positions, axis } => {
-                let mut all: Vec<Computed> = all.collect();
+                let mut all: Vec<S> = all.collect();
                 let at = positions.first().copied().unwrap_or(0);
                 if at >= all.len() {
                     return Err(unknown());
@@ -144,18 +145,12 @@ impl Undo {
 }
 
 /// Returns the item `n` of a tensor along an axis, which it lacks.
-pub(super) fn item(whole: &Computed, axis: usize, n: u64) -> Result<Computed> {
-    let mut part = whole.clone().sliced(axis, n, n.saturating_add(1))?;
-    let mut shape = std::mem::take(&mut part.shape);
-    if axis < shape.len() {
-        shape.remove(axis);
-    }
-    part.shape = shape;
-    Ok(part)
+pub(super) fn item<S: Stepped>(whole: &S, axis: usize, n: u64) -> Result<S> {
+    whole.clone().sliced(axis, n, n.saturating_add(1))?.without_axis(axis)
 }
 
 /// Puts tensors at their positions among the others.
-fn inserted(others: Vec<Computed>, positions: &[usize], parts: Vec<Computed>) -> Vec<Computed> {
+fn inserted<S>(others: Vec<S>, positions: &[usize], parts: Vec<S>) -> Vec<S> {
     let mut out = others;
     for (position, part) in positions.iter().zip(parts) {
         out.insert((*position).min(out.len()), part);
@@ -164,45 +159,31 @@ fn inserted(others: Vec<Computed>, positions: &[usize], parts: Vec<Computed>) ->
 }
 
 impl One {
-    fn applied(&self, mut taken: Vec<Computed>) -> Result<Computed> {
+    fn applied<S: Stepped>(&self, mut taken: Vec<S>) -> Result<S> {
         match self {
-            One::Join { axis, .. } => return joined(taken, signed(*axis)),
-            One::Stack { axis, .. } => return stacked(taken, signed(*axis)),
+            One::Join { axis, .. } => return S::joined(taken, signed(*axis)),
+            One::Stack { axis, .. } => return S::stacked(taken, signed(*axis)),
             _ => {}
         }
         let Some(of) = taken.pop() else { return Err(unknown()) };
-        let mut shape = of.shape.clone();
         match self {
             One::Same | One::Join { .. } | One::Stack { .. } => Ok(of),
             One::Flatten { axis, count } => {
-                let end = axis.saturating_add(*count).min(shape.len());
-                let merged: Vec<u64> = shape.splice((*axis).min(end)..end, []).collect();
-                let product = merged.iter().try_fold(1u64, |n, d| n.checked_mul(*d));
-                shape.insert((*axis).min(shape.len()), product.ok_or_else(unknown)?);
-                of.reshaped(shape)
+                let end = axis.saturating_add(*count).min(of.shape().len());
+                of.flattened((*axis).min(end)..end)
             }
             One::Unflatten { axis, sizes } => {
-                let total = shape.get(*axis).copied().ok_or_else(unknown)?;
-                let sizes = factors(sizes, total)?;
-                shape.splice(*axis..axis.saturating_add(1), sizes);
-                of.reshaped(shape)
+                let total = of.shape().get(*axis).copied().ok_or_else(unknown)?;
+                of.unflattened(*axis, factors(sizes, total)?)
             }
             One::Reshape(before) => {
                 let sizes = factors(before, of.count())?;
                 of.reshaped(sizes)
             }
             One::Permute(axes) => of.permuted(axes),
-            One::Squeeze(axis) => {
-                if *axis < shape.len() {
-                    shape.remove(*axis);
-                }
-                of.reshaped(shape)
-            }
-            One::Unsqueeze(axis) => {
-                shape.insert((*axis).min(shape.len()), 1);
-                of.reshaped(shape)
-            }
-            One::Apply(function) => Ok(of.mapped(*function)),
+            One::Squeeze(axis) => of.without_axis(*axis),
+            One::Unsqueeze(axis) => of.with_axis(*axis),
+            One::Apply(function) => of.mapped(*function),
         }
     }
 }

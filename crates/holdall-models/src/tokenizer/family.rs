@@ -54,6 +54,8 @@ pub(super) enum Extra {
     Id(&'static str, u64),
     /// The id of a role, set last: the value of a key of `config.json`, if it has it.
     Configured(&'static str, &'static str),
+    /// The id of a role, set last: the first of the ends in `generation_config.json`, if it has several.
+    FirstEnd(&'static str),
     /// The role of an added token, if the role has none yet.
     Role(&'static str, &'static str),
     /// The number of tokens is a multiple of this number, or of the one in the configuration.
@@ -73,8 +75,8 @@ pub(super) enum Extra {
 }
 
 use Extra::{
-    Configured, EndOfTurn, First, Id, Last, LastOfDense, LastOfJson, LastOfModel, LastOfSize,
-    Multiple, PrefixSpace, Role, TypesFirst, TypesLast,
+    Configured, EndOfTurn, First, FirstEnd, Id, Last, LastOfDense, LastOfJson, LastOfModel,
+    LastOfSize, Multiple, PrefixSpace, Role, TypesFirst, TypesLast,
 };
 
 const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
@@ -240,7 +242,7 @@ static FAMILIES: &[Family] = &[
     Family {
         architectures: &["HunYuanDenseV1ForCausalLM"],
         vocabulary: Vocabularies::ByteLevel,
-        extras: &[Configured("eos", "eod_token_id")],
+        extras: &[Configured("eos", "eod_token_id"), FirstEnd("eot")],
     },
     Family {
         architectures: &["MambaForCausalLM", "MambaLMHeadModel", "FalconMambaForCausalLM"],

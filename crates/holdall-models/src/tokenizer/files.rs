@@ -7,7 +7,7 @@ use holdall_json::{Value, parse};
 
 /// The names of the files that a tokenizer may have in its folder. Further chat templates are in the folder
 /// `additional_chat_templates`, with names that end in `.jinja`.
-pub const TOKENIZER_FILES: [&str; 13] = [
+pub const TOKENIZER_FILES: [&str; 14] = [
     "tokenizer.json",
     "tokenizer.model",
     "spiece.model",
@@ -21,6 +21,7 @@ pub const TOKENIZER_FILES: [&str; 13] = [
     "chat_template.jinja",
     "chat_template.json",
     "config.json",
+    "generation_config.json",
 ];
 
 /// The files of a tokenizer that are in its folder, by name.

@@ -183,6 +183,11 @@ impl Work<'_> {
                         self.out.number(key, id);
                     }
                 }
+                Extra::FirstEnd(role) => {
+                    if let (Some(key), Some(id)) = (id_key(role), self.first_end()?) {
+                        self.out.number(key, id);
+                    }
+                }
                 Extra::EndOfTurn { vocab_size, id }
                     if vocab_size.is_none() || vocab_size == size =>
                 {
@@ -204,6 +209,23 @@ impl Work<'_> {
             special.chat_template = None;
         }
         special.write(&mut self.out)
+    }
+
+    /// Returns the first of several ids that end a text, as `generation_config.json` has them.
+    fn first_end(&self) -> Result<Option<u64>> {
+        const FILE: &str = "generation_config.json";
+        let Some(config) = self.source.json(FILE)? else { return Ok(None) };
+        let ends = config.get("eos_token_id").and_then(holdall_json::Value::as_array);
+        let Some(ends) = ends.filter(|ends| ends.len() >= 2) else { return Ok(None) };
+        let first = ends.first().and_then(holdall_json::Value::as_u64);
+        match first.filter(|id| u32::try_from(*id).is_ok()) {
+            Some(id) => Ok(Some(id)),
+            None => {
+                let message =
+                    "the first of `eos_token_id` is not a non-negative integer below 2^32";
+                Err(ID.broken(message).in_source(FILE))
+            }
+        }
     }
 
     fn write_token_types(&mut self) -> Result<()> {

@@ -25,6 +25,37 @@ const BYTE_LEVEL: &str = r#"{
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 3}, "merges": [["a", "b"], [" ", "b"]]}
 }"#;
 
+/// HunYuan's `config.json` has the end of a text, and its `generation_config.json` the end of a turn first.
+#[test]
+fn the_end_of_a_turn_is_the_first_of_several_ends() {
+    let config =
+        r#"{"architectures": ["HunYuanDenseV1ForCausalLM"], "vocab_size": 9, "eod_token_id": 5}"#;
+    let key = "tokenizer.ggml.eot_token_id";
+    let with = |generation: &str| {
+        let all = [
+            ("tokenizer.json", BYTE_LEVEL),
+            ("config.json", config),
+            ("generation_config.json", generation),
+        ];
+        read(&all)
+    };
+    let found = with(r#"{"eos_token_id": [3, 5]}"#).unwrap();
+    assert_eq!(value(&found, key), "3");
+    assert_eq!(value(&found, "tokenizer.ggml.eos_token_id"), "5");
+    for generation in ["{}", r#"{"eos_token_id": 3}"#, r#"{"eos_token_id": [3]}"#] {
+        assert!(with(generation).unwrap().attributes.get(key).is_none(), "{generation}");
+    }
+    let wrong = with(r#"{"eos_token_id": [-1, 5]}"#).unwrap_err();
+    assert_eq!(wrong.code(), "tokenizer/id");
+    // Other architectures do not read it.
+    let other = [
+        ("tokenizer.json", BYTE_LEVEL),
+        ("config.json", r#"{"vocab_size": 9}"#),
+        ("generation_config.json", r#"{"eos_token_id": [3, 5]}"#),
+    ];
+    assert!(read(&other).unwrap().attributes.get(key).is_none());
+}
+
 #[test]
 fn byte_level_bpe_has_merges_and_holes() {
     let config =

@@ -139,6 +139,7 @@ def convert(
     rename: Iterable[str] = (),
     sharing: Literal["keep", "dedupe", "copy"] = "keep",
     dense: bool = False,
+    described: bool = False,
     raw_types: bool = False,
     drop_attributes: bool = False,
     dtype: Any = None,
@@ -168,6 +169,8 @@ def convert(
         rename: Rules such as ``"model.*=*"``.
         sharing: What to do with components that have the same bytes.
         dense: Whether sparse and quantized tensors are written as dense ones.
+        described: Whether each quantized weight that the source stores as several tensors is written as one, with those as
+            components (zTensor 1.2 only); any other format has them as the same tensors again.
         raw_types: Whether types that the target format lacks are written as their storage elements.
         drop_attributes: Whether attributes that the target cannot hold are left out.
         dtype: The float type that dense float tensors are rounded to (``"bfloat16"``, ``np.float16``,
@@ -205,6 +208,7 @@ def convert(
         "rename": _globs(rename),
         "sharing": sharing,
         "dense": bool(dense),
+        "described": bool(described),
         "raw_types": bool(raw_types),
         "drop_attributes": bool(drop_attributes),
         "dtypes": _casts(dtype),

@@ -26,7 +26,7 @@ from ._operations import _opened
 from ._progress import Progress, listening
 from ._reports import ConvertReport, JsonObject, _sides, made
 from ._write import Target, _writing
-from .errors import FormatWarning, IntegrityError, UsageError
+from .errors import FormatWarning, HoldallError, IntegrityError, UsageError
 
 __all__ = [
     "ConvertedTensor",
@@ -37,6 +37,7 @@ __all__ = [
     "WorstBlock",
     "available",
     "convert",
+    "convert_adapter",
     "diff",
     "restore",
     "text",
@@ -287,6 +288,48 @@ def convert(
         return _report(_holdall.model_convert(Path(folder), file._native, target, writing, by, listener))
 
 
+def convert_adapter(
+    folder: Folder,
+    target: Target,
+    *,
+    base: Folder,
+    outtype: Literal["auto", "f32", "f16", "bf16", "q8_0"] = "auto",
+    recipe: None | Folder = None,
+    name: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    limits: Limits | None = None,
+    overwrite: bool = False,
+    sync: bool = True,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> ModelConvertReport:
+    """Writes an adapter of LoRA, a folder of PEFT, as a GGUF file that llama.cpp applies to its converted base model. What the
+    recipe does with a matrix, it does with its factors.
+
+    Args:
+        folder: A folder with ``adapter_config.json`` and ``adapter_model.safetensors`` (or ``.bin``).
+        base: The folder of the base model, of which ``config.json`` is needed. If it has tensors, the shapes are compared.
+        outtype: The type of the factors; by default that of the folder.
+        recipe, name, metadata: As for :func:`convert`.
+
+    Raises:
+        UnsupportedError: the adapter is of another kind, or changes what the recipe cannot move as rows and columns; nothing
+            is written.
+    """
+    writing = _writing(None, None, None, None, None, None, None, overwrite, sync, threads)
+    by = _by(outtype, recipe, name, None, False, metadata)
+    with ExitStack() as stack:
+        file = stack.enter_context(_opened(folder, limits))
+        try:
+            model = stack.enter_context(_opened(base, limits))._native
+        except HoldallError as e:
+            if e.code != "shards/no-model":
+                raise
+            model = None
+        listener = stack.enter_context(listening(progress))
+        return _report(_holdall.adapter_convert(Path(folder), file._native, Path(base), model, target, writing, by, listener))
+
+
 def restore(
     source: Source | File,
     folder: Folder,
@@ -301,7 +344,7 @@ def restore(
     progress: Progress = None,
 ) -> ModelConvertReport:
     """Writes the model of a GGUF file as a folder of the Hugging Face hub: ``model.safetensors``, ``config.json`` and the
-    files of the tokenizer.
+    files of the tokenizer. An adapter becomes a folder of PEFT; for it, ``config`` is that of the base model.
 
     Args:
         recipe: The name of a recipe or the path of a TOML file; by default the first one for the architecture of the file

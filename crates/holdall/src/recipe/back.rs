@@ -23,9 +23,9 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct ModelRestore {
     write: WriteOptions,
-    recipe: Recipe,
-    outtype: OutType,
-    config: Option<String>,
+    pub(super) recipe: Recipe,
+    pub(super) outtype: OutType,
+    pub(super) config: Option<String>,
 }
 
 impl ModelRestore {
@@ -59,10 +59,21 @@ pub fn restore_model(
     folder: impl AsRef<Path>,
     options: &ModelRestore,
 ) -> Result<ModelConvertReport> {
+    write_folder(file, folder.as_ref(), "model.safetensors", options, || prepare(file, options))
+}
+
+/// Writes a folder: a file of tensors, and texts.
+pub(super) fn write_folder(
+    file: &File,
+    folder: &Path,
+    name: &str,
+    options: &ModelRestore,
+    prepare: impl FnOnce() -> Result<Prepared>,
+) -> Result<ModelConvertReport> {
     let write = &options.write;
-    let sink = FolderSink::create(folder.as_ref(), write.overwrite, &SHARDS_TARGET)?;
-    let tensors = sink.path().join("model.safetensors");
-    let Prepared { plan, mut report, texts, expected } = prepare(file, options)?;
+    let sink = FolderSink::create(folder, write.overwrite, &SHARDS_TARGET)?;
+    let tensors = sink.path().join(name);
+    let Prepared { plan, mut report, texts, expected } = prepare()?;
     let mut write = write.clone();
     write.attributes = metadata();
     if let Some(format) = by_name("safetensors") {
@@ -81,7 +92,7 @@ pub fn restore_model(
     report.convert.left_behind.extend(ledger::close(file, finished.record(), &expected)?);
     report.convert.target_len = finished.len();
     finished.publish()?;
-    report.convert.files.push("model.safetensors".to_owned());
+    report.convert.files.push(name.to_owned());
     for (name, bytes) in texts {
         let path = sink.path().join(&name);
         let parent = path.parent().unwrap_or(sink.path());
@@ -110,12 +121,12 @@ pub fn plan_restore(
     Ok((items.into_iter().map(|item| item.spec).collect(), report))
 }
 
-struct Prepared {
-    plan: holdall_models::recipe::Plan,
-    report: ModelConvertReport,
+pub(super) struct Prepared {
+    pub(super) plan: holdall_models::recipe::Plan,
+    pub(super) report: ModelConvertReport,
     /// Files to write, by name.
-    texts: Vec<(String, Vec<u8>)>,
-    expected: Expected,
+    pub(super) texts: Vec<(String, Vec<u8>)>,
+    pub(super) expected: Expected,
 }
 
 fn prepare(file: &File, options: &ModelRestore) -> Result<Prepared> {
@@ -223,7 +234,7 @@ pub(super) fn config_of(
     Ok(Value::Map(pairs))
 }
 
-fn parsed(text: &str, limits: &Limits) -> Result<Value> {
+pub(super) fn parsed(text: &str, limits: &Limits) -> Result<Value> {
     Value::from_json(&holdall_io::without_infinities(text), limits.depth)
 }
 

@@ -23,13 +23,7 @@ impl ModelTexts {
     /// # Errors
     /// Io if the folder lacks it, and the errors of JSON.
     pub(super) fn read(folder: &Path, limits: &Limits) -> Result<ModelTexts> {
-        let path = folder.join(CONFIG);
-        let bytes = read(&path, limits)?.ok_or_else(|| {
-            let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
-            io(missing, "opening the configuration of the model").in_source(path.display())
-        })?;
-        let config = parse(&bytes, limits).map_err(|e| e.in_source(path.display()))?;
-        Ok(ModelTexts { config })
+        Ok(ModelTexts { config: json(&folder.join(CONFIG), limits)? })
     }
 
     /// Returns `true` if the configuration says which architecture the model has.
@@ -59,6 +53,18 @@ impl ModelTexts {
         }
         Ok(out)
     }
+}
+
+/// Reads a file of JSON.
+///
+/// # Errors
+/// Io if it does not exist, and the errors of JSON.
+pub(super) fn json(path: &Path, limits: &Limits) -> Result<Value> {
+    let bytes = read(path, limits)?.ok_or_else(|| {
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        io(missing, "opening the configuration").in_source(path.display())
+    })?;
+    parse(&bytes, limits).map_err(|e| e.in_source(path.display()))
 }
 
 /// Reads the files of the tokenizer that the folder has.
