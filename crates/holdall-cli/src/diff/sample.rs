@@ -105,7 +105,7 @@ fn write(session: &Session, a: &File, b: &File, found: &SampleDiff) -> Result<()
         },
     ));
     for (name, text) in lines {
-        writeln!(out, "  {}  {text}", paint.on(&format!("{name:11}"), Style::Dim))?;
+        writeln!(out, "  {}  {text}", paint.styled(&format!("{name:11}"), Style::Dim))?;
     }
     let (verdict, style) = match found.verdict {
         SampleVerdict::Same => ("the same, as far as sampled:", Style::Good),
@@ -117,7 +117,7 @@ fn write(session: &Session, a: &File, b: &File, found: &SampleDiff) -> Result<()
         _ => ("not enough to say:", Style::Warn),
     };
     let names = format!("{} and {}", escape(a.name()), escape(b.name()));
-    writeln!(out, "{} {names}: {}", paint.on(verdict, style), found.reason)?;
+    writeln!(out, "{} {names}: {}", paint.styled(verdict, style), found.reason)?;
     Ok(())
 }
 
