@@ -6,7 +6,7 @@
 #
 # The files of a folder, served over HTTP and QUIC:
 #
-#   docker run --rm --volume "$PWD/models:/data:ro" --publish 4433:4433 --publish 4433:4433/udp holdall serve --listen 0.0.0.0:4433 .
+#   docker run --rm --volume "$PWD/models:/data:ro" --publish 4433:4433 --publish 4433:4433/udp holdall serve --listen 0.0.0.0:4433 /data
 
 FROM busybox:stable-musl AS unpacked
 ARG TARGETARCH

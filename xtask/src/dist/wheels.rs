@@ -11,6 +11,10 @@ const MANIFEST: &str = "crates/holdall-py/Cargo.toml";
 /// Where the licences of others are put for the build; wheels take them along.
 const LICENCES: &str = "crates/holdall-py/THIRD-PARTY-LICENSES.txt";
 
+/// The newest versions of glibc and musl that wheels may need.
+const GLIBC: (u32, u32) = (2, 17);
+const MUSL: (u32, u32) = (1, 2);
+
 /// Makes the wheels; returns the failures.
 pub(super) fn wheels(release: &Release) -> Result<Vec<String>, String> {
     let failed = release.for_targets(|target| wheel(release, target));
@@ -54,9 +58,10 @@ fn check(target: &Target, python: &Path, wheel: &Path) -> Outcome {
     run(&["abi3audit", "--strict", "--verbose"]).env("PATH", tools::path(python)?).run()?;
     if let Some(tag) = target.wheel {
         let shown = run(&["auditwheel", "show"]).output()?;
-        let tag = tag.replace("manylinux2014", "manylinux_2_17");
-        if !shown.contains(&format!("\"{tag}")) && !shown.contains(&tag) {
-            return Err(format!("auditwheel does not find it to be {tag}:\n{shown}"));
+        let found = version(&shown).ok_or_else(|| format!("auditwheel names no tag:\n{shown}"))?;
+        let most = if target.system == System::Musl { MUSL } else { GLIBC };
+        if found > most {
+            return Err(format!("it is not {tag}, auditwheel says:\n{shown}"));
         }
     }
     let folder = empty(&crate::command::target().join("dist-wheel-unpacked"))?;
@@ -81,6 +86,13 @@ fn check(target: &Target, python: &Path, wheel: &Path) -> Outcome {
             Ok(())
         }
     }
+}
+
+/// Returns the version of the system's C library that a wheel needs: `(2, 17)` for `manylinux_2_17_x86_64`.
+fn version(shown: &str) -> Option<(u32, u32)> {
+    let (_, tag) = shown.split_once("linux_")?;
+    let mut numbers = tag.split('_').map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
 }
 
 /// Installs the wheel into an environment with NumPy alone; reads a file, and runs the command.
@@ -138,4 +150,18 @@ fn only(folder: &Path, extension: &str) -> Result<PathBuf, String> {
     let mut all = entries.flatten().map(|entry| entry.path());
     let found = all.find(|path| path.extension().is_some_and(|own| own == extension));
     found.ok_or_else(|| format!("{}: nothing with .{extension}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn the_needed_version_is_read_from_the_tag() {
+        let shown =
+            "x.whl is consistent with\nthe following platform tag: \"manylinux_2_17_x86_64\".";
+        assert_eq!(version(shown), Some((2, 17)));
+        assert_eq!(version("tag: \"musllinux_1_2_aarch64\""), Some((1, 2)));
+        assert_eq!(version("tag: \"linux_x86_64\""), None);
+    }
 }
