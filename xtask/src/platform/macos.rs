@@ -1,7 +1,10 @@
 //! macOS: built and linked, not run.
 
-use super::{has_target, zigbuild};
-use crate::command::{Outcome, target};
+use super::{has_target, zigbuild, zigbuilt};
+use crate::command::{Outcome, root};
+
+/// Descriptions of the system's frameworks that the command uses, which the linker reads in place of an SDK.
+const FRAMEWORKS: &str = "xtask/src/platform/frameworks";
 
 /// `cargo xtask platform macos`.
 pub(super) fn macos() -> Outcome {
@@ -9,10 +12,10 @@ pub(super) fn macos() -> Outcome {
         if !has_target(triple) {
             continue;
         }
-        let Some(build) = zigbuild() else { return Ok(()) };
-        build.args(["--locked", "--target", triple, "--package", "holdall-cli"]).run()?;
-        let command = target().join(triple).join("debug/holdall");
-        eprintln!("{}: linked, not run", command.display());
+        let Some(build) = zigbuild("rustc", triple) else { return Ok(()) };
+        let frameworks = root().join(FRAMEWORKS);
+        build.args(["--", "-C", &format!("link-arg=-F{}", frameworks.display())]).run()?;
+        eprintln!("{}: linked, not run", zigbuilt(triple).display());
     }
     Ok(())
 }

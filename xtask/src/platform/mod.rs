@@ -91,15 +91,27 @@ fn has_programs(programs: &[&str], packages: &[&str]) -> bool {
     false
 }
 
-/// Returns `cargo zigbuild`. `None` if it cannot be had.
-fn zigbuild() -> Option<Run> {
+/// The profile of programs that are only tried: nothing in it is optimised.
+const PROFILE: &str = "looked-at";
+
+/// Returns the program `cargo-zigbuild` with a subcommand of `cargo` that builds the command for a target. `None` if it
+/// cannot be had.
+fn zigbuild(subcommand: &str, triple: &str) -> Option<Run> {
     let Ok(python) = with_packages(&folder().join("zig"), &ZIG) else {
         skipped(&format!("linking by `{}`, which cannot be had", ZIG[0]));
         return None;
     };
     let bin = python.parent()?.to_owned();
     let path = std::env::var("PATH").unwrap_or_default();
-    Some(cargo(["zigbuild"]).env("PATH", format!("{}:{path}", bin.display())))
+    let run = program(bin.join("cargo-zigbuild"))
+        .args([subcommand, "--locked", "--profile", PROFILE, "--target", triple])
+        .args(["--package", "holdall-cli", "--bin", "holdall"]);
+    Some(run.env("PATH", format!("{}:{path}", bin.display())))
+}
+
+/// Returns the path of the command that [`zigbuild`] builds.
+fn zigbuilt(triple: &str) -> PathBuf {
+    target().join(triple).join(PROFILE).join("holdall")
 }
 
 /// Returns the tests for a target. `linker` is a C compiler for it.

@@ -25,7 +25,7 @@ use holdall_formats::ztensor2::Root;
 #[cfg(feature = "ztensor2")]
 use holdall_io::sink::DigestSink;
 use holdall_io::sink::{FileSink, Sink as _};
-use holdall_io::{WriteOptions, lock};
+use holdall_io::{WriteOptions, lock, platform};
 use std::path::{Path, PathBuf};
 
 /// The steps of an edit, in order.
@@ -33,6 +33,8 @@ use std::path::{Path, PathBuf};
 pub(super) enum Step {
     Journal,
     Shard,
+    /// All but the catalog is written.
+    Shards,
     Index,
     Removed,
 }
@@ -70,7 +72,7 @@ pub(super) fn commit(
     options: &OpenOptions,
     stop: &mut dyn FnMut(Step) -> bool,
 ) -> Result<Outcome> {
-    let _lock = lock_and_sweep(&catalog)?;
+    let mut lock = lock_and_sweep(&catalog)?;
     let (mut changes, mut kept, mut emptied) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts {
         if !part.changed {
@@ -96,7 +98,14 @@ pub(super) fn commit(
     let mut stopped = stop(Step::Journal);
     let mut outcome = Outcome::default();
     if !stopped {
-        let written = write_all(&mut catalog, changes, emptied, &kept, write, options, stop);
+        let mut each = |step| {
+            if step == Step::Shards {
+                // The catalog is replaced next. Then only the removal of old files is left, which another edit completes.
+                lock = lock.take().filter(|_| platform::REPLACES_OPEN_FILES);
+            }
+            stop(step)
+        };
+        let written = write_all(&mut catalog, changes, emptied, &kept, write, options, &mut each);
         match written {
             Ok(Some(written)) => outcome = written,
             Ok(None) => stopped = true,
@@ -176,6 +185,12 @@ fn write_all(
     };
     let mut to = FileSink::create(&path, true, write.durability)?;
     to.append(&bytes)?;
+    if stop(Step::Shards) {
+        return Ok(None);
+    }
+    if !platform::REPLACES_OPEN_FILES {
+        locked.clear();
+    }
     to.finish()?;
     outcome.files.push(path);
     Ok((!stop(Step::Index)).then_some(outcome))
