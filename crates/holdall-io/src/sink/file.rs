@@ -485,7 +485,7 @@ fn set_direct(_: &File, _: bool) -> bool {
     false
 }
 
-/// Returns the error for a background thread that ended before it was told to.
+/// Returns the error for a background thread that ended early.
 #[cold]
 fn writer_ended() -> Error {
     IO.broken("the background thread that writes the file has ended")
