@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The packages that build the Python package.
 const BUILD: [&str; 1] = ["maturin==1.16.0"];
 /// The packages for tests. The Python package itself only needs NumPy.
-const TESTS: [&str; 20] = [
+const TESTS: [&str; 22] = [
     "numpy>=2.3",
     "ml_dtypes==0.6.0",
     "safetensors==0.8.0",

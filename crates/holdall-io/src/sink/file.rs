@@ -462,7 +462,7 @@ fn write_pieces(
     Ok(())
 }
 
-/// Returns the error for a background thread that ended before it was told to.
+/// Returns the error for a background thread that ended early.
 #[cold]
 fn writer_ended() -> Error {
     IO.broken("the background thread that writes the file has ended")
