@@ -514,7 +514,7 @@ family(
     model="Mistral3ForConditionalGeneration",
 )
 family(
-    "mistral3-small",
+    "mistral31",
     "mistral3",
     dict(
         text_config=dict(STANDARD, model_type="mistral", head_dim=16, rope_theta=1e6),

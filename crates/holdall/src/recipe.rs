@@ -457,11 +457,11 @@ fn items_of(plan: Plan, report: &mut ConvertReport) -> Vec<Item> {
         let shape = output.shape().to_vec();
         let (dtype, layout) = match output.form {
             Form::Float(dtype) => (dtype, Layout::Dense),
-            Form::Blocks(of) => (DType::U8, Layout::Blocks(of)),
+            Form::Blocks(of) | Form::SameBlocks(of) => (DType::U8, Layout::Blocks(of)),
             Form::AsItIs => (output.element().dtype, Layout::Dense),
         };
         let len = match output.form {
-            Form::Blocks(of) => of.stored_len(&shape),
+            Form::Blocks(of) | Form::SameBlocks(of) => of.stored_len(&shape),
             _ => {
                 let count = element_count(&shape).unwrap_or(u64::MAX);
                 stored_size(count, dtype, None).ok().flatten()
@@ -470,6 +470,7 @@ fn items_of(plan: Plan, report: &mut ConvertReport) -> Vec<Item> {
         let is_cast = match output.form {
             Form::Float(dtype) => output.element().dtype != dtype,
             Form::Blocks(_) => true,
+            Form::SameBlocks(_) => false,
             Form::AsItIs => false,
         };
         let mut spec = TensorSpec::dense(&output.name, dtype, shape.clone());

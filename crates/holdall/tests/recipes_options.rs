@@ -2,10 +2,12 @@
 
 use crate::recipes::{converted, corpus, options};
 use holdall::recipe::{
-    MetadataSetting, ModelConvert, SetKey, convert_model_to, convert_vocabulary, plan_model,
+    MetadataSetting, ModelConvert, OutType, SetKey, convert_model_to, convert_vocabulary,
+    plan_model,
 };
-use holdall::{Limits, Value, WriteOptions};
+use holdall::{Bytes, DType, Layout, Limits, Role, TensorSpec, Value, WriteOptions, Writer};
 use std::fs;
+use std::path::Path;
 
 fn setting(text: &str) -> MetadataSetting {
     MetadataSetting::parse(text).unwrap()
@@ -180,4 +182,80 @@ fn a_vocabulary_needs_no_tensors() {
     assert_eq!(file.attributes().get("llama.block_count"), Some(&integer(9)));
     let e = convert_vocabulary(&folder, &to, &options.with_max_shard_len(1), &Limits::default());
     assert_eq!(e.unwrap_err().code(), "shards/place");
+}
+
+/// Writes the model of `gptoss` with the matrices of its experts in blocks, as gpt-oss is published.
+fn with_blocks(folder: &Path) {
+    let mut all: Vec<(TensorSpec, Bytes)> = Vec::new();
+    let mut seed = 9u32;
+    let mut random = |count: u64, from: u8, to: u8| -> Bytes {
+        let mut next = || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            from + ((seed >> 24) as u8) % (to - from)
+        };
+        (0..count).map(|_| next()).collect::<Vec<u8>>().into()
+    };
+    for tensor in holdall::open(corpus("gptoss")).unwrap().tensors() {
+        let (name, shape) = (tensor.name(), tensor.shape().to_vec());
+        if !name.contains(".experts.") || name.ends_with("_bias") {
+            let c = tensor.require(&Role::Data).unwrap();
+            let spec = TensorSpec::dense(name, c.dtype, shape);
+            all.push((spec, tensor.bytes(&Role::Data).unwrap()));
+            continue;
+        }
+        let [experts, inner, outer] = shape[..] else { panic!("{shape:?}") };
+        let blocks = vec![experts, outer, inner / 32, 16];
+        let count = experts * outer * inner / 32;
+        let spec = TensorSpec::dense(format!("{name}_blocks"), DType::U8, blocks.clone());
+        all.push((spec, random(count * 16, 0, 255)));
+        let spec = TensorSpec::dense(format!("{name}_scales"), DType::U8, blocks[..3].to_vec());
+        all.push((spec, random(count, 110, 130)));
+    }
+    let to = folder.join("model.safetensors");
+    let mut writer = Writer::create(&to, &WriteOptions::new()).unwrap();
+    writer.declare(&all.iter().map(|(spec, _)| spec.clone()).collect::<Vec<_>>()).unwrap();
+    for (spec, bytes) in &all {
+        writer.add(spec.clone(), &[bytes]).unwrap();
+    }
+    writer.finish().unwrap();
+    let text = fs::read_to_string(corpus("gptoss").join("config.json")).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    config["quantization_config"] = serde_json::json!({"quant_method": "mxfp4"});
+    fs::write(folder.join("config.json"), config.to_string()).unwrap();
+}
+
+#[test]
+fn blocks_of_the_source_stay_blocks() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("model");
+    fs::create_dir(&folder).unwrap();
+    with_blocks(&folder);
+    let (auto, exact) = (dir.path().join("auto.gguf"), dir.path().join("exact.gguf"));
+    let report = converted(&folder, &auto, &options()).unwrap();
+    converted(&folder, &exact, &options().with_outtype(OutType::F32)).unwrap();
+    let (auto, exact) = (holdall::open(&auto).unwrap(), holdall::open(&exact).unwrap());
+    assert_eq!(auto.attributes().get("general.file_type"), Some(&integer(38)));
+    assert_eq!(exact.attributes().get("general.file_type"), Some(&integer(0)));
+    let mut blocks = 0;
+    for tensor in auto.tensors() {
+        let other = exact.tensor(tensor.name()).unwrap();
+        assert!(!matches!(other.layout(), Layout::Blocks(_)));
+        let is_matrix = tensor.name().ends_with("_exps.weight");
+        assert_eq!(tensor.layout().as_str() == "gguf.mxfp4", is_matrix, "{}", tensor.name());
+        if is_matrix {
+            blocks += 1;
+            let values = |tensor: &holdall::Tensor| {
+                let dense = tensor.to_dense().unwrap();
+                let all = dense.bytes().chunks_exact(4);
+                all.map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect::<Vec<_>>()
+            };
+            assert_eq!(values(&tensor), values(&other), "{}", tensor.name());
+        }
+    }
+    assert_eq!((blocks, report.outtype), (6, OutType::Bf16));
+    // A type that is asked for is that of all matrices.
+    let bf16 = dir.path().join("bf16.gguf");
+    converted(&folder, &bf16, &options().with_outtype(OutType::Bf16)).unwrap();
+    let file = holdall::open(&bf16).unwrap();
+    assert!(file.tensors().all(|tensor| *tensor.layout() == Layout::Dense));
 }

@@ -103,7 +103,7 @@ impl Recipe {
             };
             let shape = rows.into_iter().chain(columns).copied().collect();
             let (name, element) = (module.weight(), inputs.element.clone());
-            matrices.push(SourceTensor { name, shape, element });
+            matrices.push(SourceTensor { name, shape, element, blocks: None });
         }
         let matrices = Matrices(matrices);
         let given = self.given(&input.base, outtype);
@@ -241,6 +241,7 @@ impl Recipe {
                 name: name.clone(),
                 shape: one.shape().to_vec(),
                 element,
+                blocks: None,
             });
         }
         let matrices = Matrices(matrices);

@@ -1,11 +1,13 @@
 //! The types in which tensors are written.
 
+use super::SHAPE;
 use super::mix::{MIXES, Mix};
 use super::node::float;
 use bytes::Bytes;
 use half::f16;
 use holdall_core::error::Result;
-use holdall_core::layout::blocks::quantize;
+use holdall_core::layout::Computed as _;
+use holdall_core::layout::blocks::{Blocks, quantize};
 use holdall_core::layout::float::decode_f32;
 use holdall_core::layout::number::ElementType;
 use holdall_core::model::{BlockType, DType};
@@ -82,6 +84,8 @@ pub enum Form {
     Float(DType),
     /// Blocks of this type.
     Blocks(&'static BlockType),
+    /// Blocks of this type, which hold the values exactly because the source stores them in such blocks.
+    SameBlocks(&'static BlockType),
     /// The elements of the source.
     AsItIs,
 }
@@ -110,12 +114,12 @@ impl Form {
             Form::AsItIs => return Ok(bytes.into()),
             Form::Float(to) if *from == float(to) => return Ok(bytes.into()),
             Form::Float(to) => to,
-            Form::Blocks(_) => DType::F32,
+            Form::Blocks(_) | Form::SameBlocks(_) => DType::F32,
         };
         let mut out = Vec::new();
         let mut numbers = Vec::new();
         decode_f32(from.dtype, from.logical_type.as_ref(), &bytes, |chunk| match (self, to) {
-            (Form::Blocks(_), _) => numbers.extend_from_slice(chunk),
+            (Form::Blocks(_) | Form::SameBlocks(_), _) => numbers.extend_from_slice(chunk),
             (_, DType::F16) => {
                 chunk.iter().for_each(|x| out.extend_from_slice(&f16::from_f32(*x).to_le_bytes()));
             }
@@ -124,10 +128,30 @@ impl Form {
             }
             _ => chunk.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
         })?;
-        if let Form::Blocks(of) = self {
+        if let Some(of) = self.blocks() {
             quantize(of, &numbers, &mut out)?;
         }
-        Ok(out.into())
+        let out = Bytes::from(out);
+        if let Form::SameBlocks(of) = self {
+            let count = numbers.len() as u64;
+            let mut values = vec![0.0; numbers.len()];
+            let blocks = Blocks::new(of, &[count], out.clone())?;
+            blocks.dequantize_range(0..count, &mut values)?;
+            if values != numbers {
+                let message =
+                    format!("blocks of {} along its rows do not hold its values", of.as_str());
+                return Err(SHAPE.broken(message));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Returns the type of the blocks, if there are any.
+    pub const fn blocks(self) -> Option<&'static BlockType> {
+        match self {
+            Form::Blocks(of) | Form::SameBlocks(of) => Some(of),
+            Form::Float(_) | Form::AsItIs => None,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::{Escape as _, Result, list};
 use holdall_core::layout::float::decode_f64;
 use holdall_core::layout::number::{ElementType, NumberClass};
-use holdall_core::model::{Attributes, DType, Value, Warning, element_count};
+use holdall_core::model::{Attributes, BlockType, DType, Value, Warning, element_count};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ use std::sync::Arc;
 const MAX_MADE: u64 = 1 << 20;
 /// The maximum number of elements of a tensor that an expression reads.
 const MAX_READ: u64 = 1 << 12;
+/// The number of a file with experts in blocks of MXFP4 as `general.file_type` of GGUF.
+const MXFP4_MOE: i128 = 38;
 /// The number of elements that are compared at a time.
 const COMPARED: u64 = 1 << 20;
 
@@ -35,6 +37,8 @@ pub struct SourceTensor {
     pub shape: Vec<u64>,
     /// The type of the elements.
     pub element: ElementType,
+    /// The type of blocks in which the source stores the values, which are read as F32.
+    pub blocks: Option<&'static BlockType>,
 }
 
 /// The tensors of a source, and their elements.
@@ -165,7 +169,7 @@ impl Recipe {
         for group in groups {
             let Some(rule) = self.rules.get(group.rule) else { continue };
             outputs.extend(
-                self.computed(rule, &group, &scope, tensors, outtype)
+                self.computed(rule, &group, &scope, tensors, outtype, input.outtype)
                     .map_err(|e| e.within(rule.line.clone()))?,
             );
         }
@@ -178,6 +182,10 @@ impl Recipe {
             }
         }
         drop(scope);
+        if outputs.iter().any(|output| matches!(output.form, Form::SameBlocks(_))) {
+            given.retain(|(name, _)| name != "file_type");
+            given.push(("file_type".to_owned(), Value::Integer(MXFP4_MOE)));
+        }
         given.push(("size_label".to_owned(), Value::Text(metadata::size_label(&outputs))));
         let scope = Scope::new(input.config, &self.definitions, &given, &named)
             .with_defaults(&self.defaults);
@@ -289,12 +297,20 @@ impl Recipe {
         scope: &Scope<'_>,
         tensors: &[SourceTensor],
         outtype: OutType,
+        requested: OutType,
     ) -> Result<Vec<Output>> {
         let combined = combined(rule, group, scope, tensors, read)?;
         let (all, sources) = combined;
+        let mut stored = sources.iter().map(|at| tensors.get(*at).and_then(|t| t.blocks));
+        let first = stored.next().flatten().filter(|_| requested == OutType::Auto);
+        let same = first.filter(|of| stored.all(|other| other == Some(*of)));
         let mut out = Vec::new();
         for (name, computed) in all {
-            let form = self.form(&name, &computed, outtype);
+            let row = computed.shape.last().copied().unwrap_or(0);
+            let form = match same {
+                Some(of) if row > 0 && row.is_multiple_of(of.elements) => Form::SameBlocks(of),
+                _ => self.form(&name, &computed, outtype),
+            };
             out.push(Output { name, form, sources: sources.clone(), computed });
         }
         Ok(out)

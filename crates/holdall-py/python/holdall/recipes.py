@@ -262,7 +262,7 @@ def convert(
         folder: A folder with ``config.json``, tensors and the files of the tokenizer.
         target: A path, or an object with ``write``.
         outtype: The type of the matrices: ``"f32"``, ``"f16"``, ``"bf16"``, ``"q8_0"``, a mix such as ``"q4_k_m"``, or
-            ``"auto"``: F16 or BF16, as in the folder. Vectors stay F32.
+            ``"auto"``: F16 or BF16, as in the folder (and MXFP4 for the experts of gpt-oss). Vectors stay F32.
         recipe: The name of a recipe or the path of a TOML file; by default the one for the architecture in ``config.json``.
         name: The name of the model in the file; by default that of the folder.
         pre_tokenizer: The name of the pre-tokenizer, such as ``"llama-bpe"``, in place of the one that its rules have.

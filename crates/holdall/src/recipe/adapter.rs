@@ -156,6 +156,7 @@ fn shapes(file: &File) -> Result<Vec<SourceTensor>> {
         name: tensor.name().to_owned(),
         shape: tensor.shape().to_vec(),
         element: ElementType::new(DType::F32, None),
+        blocks: None,
     };
     Ok(file.tensors().map(of_one).collect())
 }

@@ -1,9 +1,10 @@
 //! The tensors of an open file, for recipes.
 
 use holdall_core::layout::ELEMENT_SIZE;
-use holdall_core::model::{Encoding, Layout, Role};
+use holdall_core::model::{BlockType, Encoding, Layout, Role};
 use holdall_core::{Bytes, Result};
 use holdall_io::{Check, File, Tensor};
+use holdall_models::quantized::Kind;
 use holdall_models::recipe::{SourceTensor, TensorSource};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -39,7 +40,12 @@ impl FileTensors {
                 tensor.checked_with(Check::All).compare_all()?;
             }
             let (name, shape) = (tensor.name().to_owned(), tensor.shape().to_vec());
-            described.push(SourceTensor { name, shape, element });
+            let kind = tensor.quantized_weight().map(|weight| weight.kind());
+            let blocks = match kind {
+                Some(Kind::GptOss) => BlockType::by_name("mxfp4"),
+                _ => None,
+            };
+            described.push(SourceTensor { name, shape, element, blocks });
             tensors.push(tensor);
         }
         Ok(FileTensors { described, tensors, kept: Mutex::default() })
