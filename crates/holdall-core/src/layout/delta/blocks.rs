@@ -34,22 +34,10 @@ impl DeltaBlocks {
         get: impl Fn(&Role) -> Result<Bytes>,
     ) -> Result<DeltaBlocks> {
         let DeltaFacts { element_type, count, changed, base, target } = DeltaFacts::new(info)?;
-        let len = |name: &str| {
-            let c = info.component(&role(name))?;
-            Some(c.decoded_len.ok_or_else(|| {
-                LENGTH.broken(format!("the decoded length of `{name}` is not stated"))
-            }))
-        };
-        let expect = |name: &str, expected: u64| match len(name).transpose()? {
-            Some(found) if found != expected => {
-                Err(wrong_length(name, expected, usize::try_from(found).unwrap_or(usize::MAX)))
-            }
-            _ => Ok(()),
-        };
-        let width = usize::try_from(element_type.width()).unwrap_or(usize::MAX);
-        PLANES.iter().take(width).try_for_each(|name| expect(name, changed))?;
-        expect(MASK, count.div_ceil(8))?;
-        let gaps = len(GAPS).transpose()?;
+        let gaps = info.component(&role(GAPS)).map(|c| {
+            c.decoded_len.ok_or_else(|| LENGTH.broken("the length of `gaps` is not stated"))
+        });
+        let gaps = gaps.transpose()?;
         let bytes = get(&role(STARTS))?;
         let numbers = if gaps.is_some() { 2u64 } else { 1 };
         let expected = count.div_ceil(BLOCK).saturating_mul(numbers).saturating_mul(8);

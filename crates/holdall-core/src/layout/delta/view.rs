@@ -283,7 +283,34 @@ impl DeltaFacts {
             return Err(CHANGED.broken(message));
         }
         check_components(info, &element_type)?;
-        Ok(DeltaFacts { element_type, count, changed, base, target })
+        let facts = DeltaFacts { element_type, count, changed, base, target };
+        facts.check_lengths(info)?;
+        Ok(facts)
+    }
+
+    /// Compares the lengths that the file states, before memory is taken for the components.
+    fn check_lengths(&self, info: &TensorInfo) -> Result<()> {
+        let stated = |name: &str| info.component(&role(name)).and_then(|c| c.decoded_len);
+        let shown = |len: u64| usize::try_from(len).unwrap_or(usize::MAX);
+        let width = usize::try_from(self.element_type.width()).unwrap_or(usize::MAX);
+        let planes = PLANES.iter().take(width).map(|name| (*name, self.changed));
+        for (name, expected) in planes.chain([(MASK, self.count.div_ceil(8))]) {
+            if let Some(found) = stated(name).filter(|len| *len != expected) {
+                return Err(wrong_length(name, expected, shown(found)));
+            }
+        }
+        // A byte for each change, and for each 255 elements that are skipped.
+        let most = self.changed.saturating_add(self.count / u64::from(MORE));
+        if let Some(found) = stated(GAPS).filter(|len| *len > most) {
+            let message = format!("{found} gaps lead past the {} elements", self.count);
+            return Err(GAP.broken(message));
+        }
+        let numbers = if stated(GAPS).is_some() { 2u64 } else { 1 };
+        let expected = self.count.div_ceil(BLOCK).saturating_mul(numbers).saturating_mul(8);
+        match stated(STARTS).filter(|len| *len != expected) {
+            Some(found) => Err(wrong_length(STARTS, expected, shown(found))),
+            None => Ok(()),
+        }
     }
 }
 
