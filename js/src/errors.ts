@@ -78,6 +78,12 @@ export const RULES: Record<string, Rule> = {
   'write/length': { kind: 'misuse' },
   'write/exists': { kind: 'misuse', remedies: [{ do: 'overwrite' }] },
   'write/extension': { kind: 'misuse', remedies: [{ do: 'name_format' }] },
+  'delta/base': {
+    kind: 'integrity',
+    hint: '`holdall delta show` lists the tensors of a delta; their base must have the same names, types, shapes and elements',
+  },
+  'delta/target': { kind: 'integrity' },
+  'delta/unfit': { kind: 'unsupported' },
   'wasm/trap': { kind: 'io', hint: 'the module was replaced by a fresh one; the file can be read on' },
   'js/source': { kind: 'misuse' },
   'json/surrogate': { kind: 'malformed' },

@@ -84,7 +84,9 @@ type Spec = { name: string } & (
 const mapOf = (of: Attributes = {}): Map<string, Value> => new Map(of instanceof Map ? of : Object.entries(of))
 
 /** Returns a file's description for the core. */
-function writeRequest(format: string, specs: readonly Spec[], attributes: Map<string, Value>, options: WriteOptions, isKept = false): Uint8Array {
+function writeRequest(
+  format: string, specs: readonly Spec[], attributes: Map<string, Value>, options: WriteOptions, isKept: boolean | string = false,
+): Uint8Array {
   const object = (of: Attributes | undefined) => written(mapOf(of))
   const tensors = specs.map((spec) => {
     const name = `{"name":${JSON.stringify(spec.name)}`
@@ -93,7 +95,8 @@ function writeRequest(format: string, specs: readonly Spec[], attributes: Map<st
     return `${name},"dtype":${JSON.stringify(dtype)},"shape":${JSON.stringify(shape)},"attributes":${object(attributes)}}`
   })
   const version = options.version === undefined ? '' : `"version":${JSON.stringify(options.version)},`
-  return encode(`{"format":${JSON.stringify(format)},"kept":${isKept},${version}` +
+  const without = typeof isKept === 'string' ? `"without":${JSON.stringify(isKept)},` : ''
+  return encode(`{"format":${JSON.stringify(format)},"kept":${isKept !== false},${version}${without}` +
     `"attributes":${written(attributes)},"tensors":[${tensors.join()}]}`)
 }
 
@@ -127,8 +130,8 @@ export async function* encodeTensors(
   yield* encoded(core, inputs, options)
 }
 
-/** @internal A tensor with its bytes. */
-export type Encodable = Spec & { components: Uint8Array[] }
+/** @internal A tensor with its bytes, or functions that make them when they are written. */
+export type Encodable = Spec & { components: (Uint8Array | (() => Promise<Uint8Array>))[] }
 
 /** Returns the attributes to write, including the schema and the checked plain values. */
 async function attributesOf(core: Core, { attributes: given, schema, values }: WriteOptions): Promise<Map<string, Value>> {
@@ -143,10 +146,10 @@ async function attributesOf(core: Core, { attributes: given, schema, values }: W
 
 /**
  * @internal Yields the bytes of a file with these tensors; datasets and blobs are in the core. With `isKept`,
- * attributes of the file that is open in the core are written too, except for its schema.
+ * attributes of the file that is open in the core are written too, except for its schema, or for the one that is named.
  */
 export async function* encoded(
-  core: Core, inputs: readonly Encodable[], options: WriteOptions & { format: string }, isKept = false,
+  core: Core, inputs: readonly Encodable[], options: WriteOptions & { format: string }, isKept: boolean | string = false,
 ): AsyncGenerator<Uint8Array> {
   const attributes = await attributesOf(core, options)
   const [order, head] = begin(core, writeRequest(options.format, inputs, attributes, options, isKept))
@@ -155,7 +158,8 @@ export async function* encoded(
   for (let at = 0; at < order.length; at++) {
     options.signal?.throwIfAborted()
     const { name, components } = inputs[order[at]!]!
-    for (const [component, bytes] of components.entries()) {
+    for (const [component, given] of components.entries()) {
+      const bytes = typeof given === 'function' ? await given() : given
       const [start = 0, len, sums] = core.numbers('write_place', [at, component, BigInt(end)])
       if (bytes.length !== len) {
         throw broken('write/length', `${bytes.length} bytes were given, its shape takes ${len}`, { tensor: name })

@@ -10,8 +10,8 @@ use crate::writing::{self, Writing};
 use clap::{Args, Subcommand};
 use holdall::delta::{
     ApplyOptions, ApplyReport, ChecksumKind, ConvertOptions, DeltaLayout, DeltaReport, DeltaSource,
-    FoldOptions, MakeOptions, MakeReport, UpdateOptions, UpdateReport, Updates, apply,
-    apply_updates, convert, fold, make, show, show_updates,
+    FoldOptions, InPlaceOptions, MakeOptions, MakeReport, UpdateOptions, UpdateReport, Updates,
+    apply, apply_in_place, apply_updates, convert, fold, make, show, show_updates,
 };
 use holdall::plain::ToPlain as _;
 use holdall::{FileSink, fields};
@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
   holdall delta make base.safetensors tuned.safetensors -o tuned.delta.zt
   holdall delta show tuned.delta.zt
   holdall delta apply base.safetensors tuned.delta.zt -o tuned.safetensors
+  holdall delta apply model.zt tuned.delta.zt --in-place
   holdall delta fold monday.zt tuesday.zt -o both.zt
   holdall delta apply checkpoint updates --to 7 -o checkpoint-7
   holdall delta convert updates --to 7 --base checkpoint -o 7.delta.zt
@@ -60,8 +61,11 @@ enum Action {
         /// The delta, or a folder or file of weight updates
         delta: PathBuf,
         /// The model to write: a file, or for a model in several files also a folder
-        #[arg(short, long, value_name = "TARGET")]
-        output: PathBuf,
+        #[arg(short, long, value_name = "TARGET", required_unless_present = "in_place")]
+        output: Option<PathBuf>,
+        /// Change BASE itself, a zTensor file, which is the whole base until it is the whole target
+        #[arg(long, conflicts_with_all = ["output", "format", "force", "to", "from"])]
+        in_place: bool,
         #[command(flatten)]
         versions: Versions,
         /// The output format, with a version if wanted, such as `ztensor@1.2` [default: by TARGET's extension]
@@ -191,7 +195,30 @@ pub(crate) fn run(session: &Session, args: &DeltaArgs) -> Result<Status, Failure
                 options.write.with_work(session.work("comparing")).with_overwrite(*force);
             made(session, output, &make(&base, &target, output, &options)?)?;
         }
-        Action::Apply { base, delta, output, versions, format, writing, force } => {
+        Action::Apply { base, delta, in_place: true, writing, .. } => {
+            let DeltaSource::Delta(file) = open(session, delta)? else {
+                let message = "weight updates are not applied in place; name the target with `-o`";
+                return Err(ARGUMENTS.broken(message).into());
+            };
+            let mut options = InPlaceOptions::default();
+            options.open = input::options_for(session, base);
+            options.write = writing.options(session.work("applying"));
+            let report = apply_in_place(base, &file, &options)?;
+            applied(session, base, &report, false)?;
+        }
+        Action::Apply { output: None, .. } => {
+            return Err(ARGUMENTS.broken("name the target with `-o`").into());
+        }
+        Action::Apply {
+            base,
+            delta,
+            output: Some(output),
+            versions,
+            format,
+            writing,
+            force,
+            ..
+        } => {
             if !(*force && output.is_dir()) {
                 FileSink::check(output, *force)?;
             }
@@ -212,7 +239,7 @@ pub(crate) fn run(session: &Session, args: &DeltaArgs) -> Result<Status, Failure
                     apply(&base, file, output, &options)?
                 }
             };
-            applied(session, output, &report)?;
+            applied(session, output, &report, true)?;
         }
         Action::Show { delta } => match open(session, delta)? {
             DeltaSource::Updates(updates) => {
@@ -287,9 +314,15 @@ fn made(session: &Session, output: &Path, report: &MakeReport) -> Result<(), Fai
 }
 
 /// Reports a model that was written.
-fn applied(session: &Session, output: &Path, report: &ApplyReport) -> Result<(), Failure> {
+fn applied(
+    session: &Session,
+    output: &Path,
+    report: &ApplyReport,
+    is_copy: bool,
+) -> Result<(), Failure> {
     if report.was_applied {
-        session.warn("the base is the target already: its copy was written");
+        let what = if is_copy { "its copy was written" } else { "nothing was changed" };
+        session.warn(format_args!("the base is the target already: {what}"));
     }
     if session.json() {
         writeln!(session.out(), "{}", as_json(&report.to_plain()))?;

@@ -25,6 +25,7 @@ use std::path::PathBuf;
   holdall extract model.zt lm_head.weight -o lm_head.npy
   holdall extract model.zt embed.weight --rows 0..64 -o first.npy
   holdall extract model.zt embed.weight --as f32 -o embed.npy        NumPy has no bf16
+  holdall extract tuned.delta.zt w --base base.zt --rows 0..64 -o rows.npy
   holdall extract model.zt adjacency --dense -o adjacency.npy
   holdall extract model.zt adjacency --component indices -o - --format raw | xxd")]
 pub(crate) struct ExtractArgs {
@@ -58,6 +59,11 @@ pub(crate) struct ExtractArgs {
     /// Convert the elements to f32 or f64
     #[arg(long = "as", value_name = "DTYPE", hide_possible_values = true)]
     convert: Option<Float>,
+
+    /// For a delta: the model that it was made from. The tensor is that of the target, of which only what is needed is
+    /// computed
+    #[arg(long, value_name = "FILE")]
+    base: Option<PathBuf>,
 
     /// Do not wait until the bytes are on disk: faster, but the file may be lost in a power failure
     #[arg(long)]
@@ -144,7 +150,7 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
     } else {
         FileSink::check(&args.output, args.force)?;
     }
-    let file = input::open_with(session, &args.file, Check::All)?;
+    let file = input::open_target(session, &args.file, args.base.as_deref(), Check::All)?;
     let tensor = match args.dense {
         // A quantized weight in 8-bit floats has the name of the tensor with its codes.
         true => file.dequantized()?.tensor(&args.tensor).or_else(|_| file.tensor(&args.tensor))?,

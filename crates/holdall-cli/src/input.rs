@@ -74,6 +74,20 @@ pub(crate) fn open_with(session: &Session, path: &Path, check: Check) -> Result<
     })
 }
 
+/// Opens the target of the delta `path`, if it is made from `base`; without a base, what is at `path`.
+pub(crate) fn open_target(
+    session: &Session,
+    path: &Path,
+    base: Option<&Path>,
+    check: Check,
+) -> Result<File, Failure> {
+    let file = open_with(session, path, check)?;
+    match base {
+        Some(base) => Ok(holdall::delta::open(&open_with(session, base, check)?, &file)?),
+        None => Ok(file),
+    }
+}
+
 /// The content of standard input, which can be read more than once.
 #[derive(Clone)]
 pub(crate) enum StandardInput {

@@ -85,3 +85,33 @@ fn weight_updates_are_shown_applied_and_converted() {
         assert!(!folder.path().join("never.zt").exists());
     }
 }
+
+#[test]
+fn rows_of_a_target_are_read_without_making_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept/ztensor");
+    let at = |name: &str| corpus.join(name).display().to_string();
+    let to = |name: &str| folder.path().join(name).display().to_string();
+    let (base, change, target) = (at("delta-base.zt"), at("delta-all.zt"), to("target.zt"));
+    holdall(["delta", "apply", &base, &change, "-o", &target]).ends_with(0);
+    for tensor in ["a", "b", "c", "new"] {
+        let rows = |more: &[&str], name: &str| {
+            let out = to(name);
+            let args = ["extract", more[0], tensor, "--rows", "1..3", "-f", "-o", &out];
+            holdall([&args[..], &more[1..]].concat()).ends_with(0);
+            std::fs::read(out).unwrap()
+        };
+        let expected = rows(&[&target], "expected.raw");
+        assert!(!expected.is_empty());
+        assert_eq!(rows(&[&change, "--base", &base], "found.raw"), expected, "{tensor}");
+    }
+    let shown =
+        |args: &[&str]| holdall([&["inspect", "--json"], args].concat()).ends_with(0).json();
+    let (a, b) = (shown(&[&change, "--base", &base]), shown(&[&target]));
+    let names = |json: &serde_json::Value| -> Vec<String> {
+        json["tensors"].as_array().unwrap().iter().map(|t| t["name"].to_string()).collect()
+    };
+    assert_eq!(names(&a), names(&b));
+    let e = holdall(["inspect", &change, "--base", &at("delta-small_base.zt")]);
+    assert!(e.status != 0 && e.err.contains("delta/base"), "{e:?}");
+}

@@ -266,6 +266,43 @@ fn compact() {
     );
 }
 
+/// A delta that is applied in place: the file is the whole base or the whole target.
+#[test]
+fn delta_in_place() {
+    let mut place = Workdir::new(12);
+    let (old, made) =
+        (place.write("old.zt", "ztensor", 256, 1), place.write("made.zt", "ztensor", 256, 1));
+    // The other half of the tensors of another model.
+    let other = place.write("other.zt", "ztensor", 256, 2);
+    let select = ["w0", "w2", "w4", "w6", "w8", "w10"].map(|name| ["-s", name]).concat();
+    let args = ["edit", text(&made), "append", text(&other), "--replace"];
+    holdall([&args[..], &select].concat()).ends_with(0);
+    let change = place.path("change.delta");
+    let args = ["delta", "make", text(&old), text(&made), "-o", text(&change)];
+    holdall(args).ends_with(0);
+    let path = place.path("changed.zt");
+    let args = ["delta", "apply", text(&path), text(&change), "--in-place"];
+    copy(&old, &path);
+    let tried = holdall(args);
+    if tried.err.contains("file system") {
+        eprintln!("skipped: {}", tried.err);
+        return;
+    }
+    place.kill(
+        "delta in place",
+        &args,
+        || copy(&old, &path),
+        || {
+            holdall([Path::new("verify"), &path]).ends_with(0);
+            if is_same(&path, &old) {
+                return Left::Old;
+            }
+            assert!(is_same(&path, &made));
+            Left::New
+        },
+    );
+}
+
 /// Edits of a model in several files: whenever the command is killed, the old or the new model opens, and the next edit
 /// removes leftover files.
 fn edits_several(what: &str, seed: u64, format: &str, entry: &str) {

@@ -1,6 +1,7 @@
 //! Deltas between models.
 
 use crate::errors::{Raise as _, misuse};
+use crate::file::NativeFile;
 use crate::options::Writing;
 use crate::work::{run, run_with};
 use crate::{options, plain};
@@ -113,6 +114,22 @@ pub(crate) fn delta_apply<'py>(
         }
     })?;
     plain::to_python(py, &report)
+}
+
+/// Opens the target of a delta.
+#[pyfunction]
+#[pyo3(signature = (base, delta, check, limits))]
+pub(crate) fn delta_open(
+    py: Python<'_>,
+    base: PathBuf,
+    delta: PathBuf,
+    check: &str,
+    limits: Option<&Bound<'_, PyDict>>,
+) -> PyResult<NativeFile> {
+    let open = options::open(py, "auto", check, limits)?;
+    let opened =
+        run(py, u64::MAX, |_| holdall::delta::open(&open.open(&base)?, &open.open(&delta)?))?;
+    Ok(NativeFile::new(opened))
 }
 
 /// Describes a delta, or weight updates.

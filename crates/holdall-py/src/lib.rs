@@ -96,7 +96,9 @@ mod _holdall {
     #[pymodule_export]
     use super::command;
     #[pymodule_export]
-    use super::delta::{delta_apply, delta_convert, delta_fold, delta_make, delta_show};
+    use super::delta::{
+        delta_apply, delta_convert, delta_fold, delta_make, delta_open, delta_show,
+    };
     #[pymodule_export]
     use super::edit::{NativeEdit, compact};
     #[pymodule_export]

@@ -116,3 +116,18 @@ def test_versions_are_for_weight_updates_only(tmp_path: Path) -> None:
         with pytest.raises(holdall.UsageError, match="one base"):
             delta.convert(path, tmp_path / "never", layout="trl-v1", base=base, **versions)
     assert not never.exists() and not (tmp_path / "never").exists()
+
+
+def test_a_target_is_opened_without_being_written(tmp_path: Path) -> None:
+    base, target = models(tmp_path, 2)
+    delta.make(base, target, tmp_path / "d.zt")
+    with delta.open(base, tmp_path / "d.zt") as opened, holdall.open(target) as expected:
+        assert sorted(opened) == sorted(expected)
+        for name in expected:
+            a, b = opened[name], expected[name]
+            assert a.shape == b.shape and a.dtype == b.dtype
+            assert np.asarray(a[:2]).tobytes() == np.asarray(b[:2]).tobytes(), name
+            assert a.numpy().tobytes() == b.numpy().tobytes(), name
+    with pytest.raises(holdall.MalformedError) as e:
+        delta.open(base, target)
+    assert e.value.code == "delta/not-a-delta"

@@ -24,6 +24,7 @@ const EXCUSED: &[(&str, &str)] = &[
     ("delta/base", APPLYING),
     ("delta/target", APPLYING),
     ("delta/unfit", APPLYING),
+    ("delta/not-in-place", APPLYING),
     ("delta/not-a-model", APPLYING),
     ("delta/version", UPDATES),
     ("delta/chain", UPDATES),

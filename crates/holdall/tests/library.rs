@@ -25,6 +25,8 @@ mod convert;
 mod coverage;
 mod deflate;
 mod delta;
+mod delta_in_place;
+mod delta_open;
 mod diff;
 mod docs;
 mod dtype;

@@ -48,6 +48,10 @@ pub(crate) struct InspectArgs {
     #[command(flatten)]
     select: SelectionArgs,
 
+    /// For a delta: the model that it was made from. The target is shown
+    #[arg(long, value_name = "FILE", conflicts_with = "together")]
+    base: Option<PathBuf>,
+
     /// Sort the tensors by name, size or offset [default: the file's order]
     #[arg(long, value_name = "KEY", hide_possible_values = true)]
     sort: Option<Sort>,
@@ -140,7 +144,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
         }
         // Only a part of the file is shown, so a file inside a package is not read completely to verify it.
         let opened = match is_alone {
-            true => input::open_with(session, path, Check::Read),
+            true => input::open_target(session, path, args.base.as_deref(), Check::Read),
             false => input::open_all(session, paths),
         };
         let file = match opened {

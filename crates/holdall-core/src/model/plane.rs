@@ -43,6 +43,13 @@ impl PlaneType {
         ROLES.iter().take(self.count).map(|name| Role::from_name(name))
     }
 
+    /// Returns `true` if components with this role have frames of 128 KiB when Holdall writes them: planes, and those of a delta.
+    pub fn has_short_frames(role: &Role) -> bool {
+        const OF_DELTAS: [&str; 10] =
+            ["gaps", "mask", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"];
+        matches!(role, Role::Other(name) if OF_DELTAS.contains(&&**name)) || Self::is_plane(role)
+    }
+
     /// Returns `true` if a component with this role is a plane.
     pub fn is_plane(role: &Role) -> bool {
         matches!(role, Role::Other(name) if ROLES.contains(&&**name))

@@ -120,7 +120,7 @@ impl Component {
         let is_cut = self.swap_unit_len() > 1;
         let decoded_len = self.decoded_len.filter(|_| !is_cut)?;
         let len = self.stored_len();
-        let single = match PlaneType::is_plane(&self.role) {
+        let single = match PlaneType::has_short_frames(&self.role) {
             true => PLANE_FRAME_LEN,
             false => SINGLE_FRAME_MAX,
         };

@@ -8,7 +8,7 @@ use crate::items::Item;
 use bytes::Bytes;
 use holdall_core::codec::PLANE_FRAME_LEN;
 use holdall_core::model::plane::PlaneType;
-use holdall_core::{Component, Encoding, Layout, Result};
+use holdall_core::{Component, Encoding, Layout, Result, Role};
 use std::ops::Range;
 
 /// Bytes of all samples of a component.
@@ -104,8 +104,15 @@ pub fn smallest_item(tensor: &Tensor) -> Result<Option<Item>> {
         return Ok(None);
     };
     let width = plane_type.count as u64;
-    let pieces = tensor.dense_pieces(Check::Off)?;
-    let elements = |bytes: Range<u64>| pieces.piece(bytes.start / width..bytes.end / width);
+    let is_raw = |c: &Component| c.encoding == Encoding::Raw && *tensor.layout() == Layout::Dense;
+    let pieces = match tensor.component(&Role::Data).is_some_and(|c| is_raw(&c)) {
+        true => None,
+        false => Some(tensor.dense_pieces(Check::Off)?),
+    };
+    let elements = |bytes: Range<u64>| match &pieces {
+        None => tensor.bytes_range(&Role::Data, bytes),
+        Some(pieces) => pieces.piece(bytes.start / width..bytes.end / width),
+    };
     let ranges = sample_ranges(tensor.count().saturating_mul(width), width);
     let samples = ranges.map(elements).collect::<Result<Vec<_>>>()?;
     let required = matches!(tensor.layout(), Layout::Planes(_));

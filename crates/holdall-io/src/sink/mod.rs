@@ -33,6 +33,24 @@ pub fn check_local(path: &Path) -> Result<()> {
     }
 }
 
+/// Checks that the file system of `path`, which need not exist yet, has `bytes` bytes free, if it says how many it has.
+///
+/// # Errors
+/// Returns an `Io` error if it has less.
+pub fn check_space(path: &Path, bytes: u64) -> Result<()> {
+    #[cfg(target_os = "linux")]
+    if let Ok(found) = rustix::fs::statvfs(folder(path)) {
+        let free = found.f_bavail.saturating_mul(found.f_frsize);
+        if free < bytes {
+            let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+            let action = format!("writing {bytes} bytes to a disk with {free} bytes free");
+            return Err(crate::error::io(full, action).in_source(path.display()));
+        }
+    }
+    let _ = (path, bytes);
+    Ok(())
+}
+
 /// The greatest number of bytes that [`Sink::fill`] reads at a time: few enough to still be in the processor's cache
 /// when they are digested.
 pub const FILL_LEN: usize = 1 << 20;
@@ -101,4 +119,22 @@ pub trait Sink {
     /// # Errors
     /// Returns an `Io` error; nothing is published then.
     fn finish(self) -> Result<Self::Done>;
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::check_space;
+
+    #[test]
+    fn space_is_checked_before_there_is_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new.zt");
+        check_space(&path, 0).unwrap();
+        check_space(&path, 4096).unwrap();
+        let e = check_space(&path, u64::MAX).unwrap_err();
+        assert_eq!(e.code(), "io/failed");
+        assert!(e.to_string().contains("bytes free"), "{e}");
+        // A folder that does not exist says nothing: creating the file does.
+        check_space(&folder.path().join("none/new.zt"), u64::MAX).unwrap();
+    }
 }

@@ -111,6 +111,11 @@ impl WriteOptions {
         self.smallest
     }
 
+    /// Returns the encoding of all components.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
     /// Returns `true` if floats are written in planes.
     pub fn has_planes(&self) -> bool {
         self.planes

@@ -8,7 +8,7 @@ from .errors import HoldallError
 
 __all__ = [
     "Answers", "Arriving", "Blob", "Buffer", "Column", "Columns", "Edit", "File", "Model", "Package", "Part", "PrivateMaps", "Records", "Server", "Staged", "Writer", "__version__", "another_handle", "append", "arrow_array",
-    "adapter_convert", "arrow_schema", "arrow_stream", "arrow_views", "build", "command", "compact", "contents", "delta_apply", "delta_convert", "delta_fold", "delta_make", "delta_show", "encode_records", "encode_runs", "fetch", "file_attribute", "formats", "limit_remedies", "model_convert", "model_diff", "model_folder", "model_restore", "model_vocabulary",
+    "adapter_convert", "arrow_schema", "arrow_stream", "arrow_views", "build", "command", "compact", "contents", "delta_apply", "delta_convert", "delta_fold", "delta_make", "delta_open", "delta_show", "encode_records", "encode_runs", "fetch", "file_attribute", "formats", "limit_remedies", "model_convert", "model_diff", "model_folder", "model_restore", "model_vocabulary",
     "noted", "pack",
     "recipe_described", "recipe_texts", "record_schema", "record_types", "remedies", "row_columns", "salvage", "sample", "sample_among", "save", "scan", "shuffle_numbers",
     "schema_check", "schema_code", "schema_diff", "schema_header", "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view",
@@ -90,6 +90,7 @@ def delta_apply(
     writing: dict[str, Any],
     progress: _Progress,
 ) -> dict[str, Any]: ...
+def delta_open(base: Any, delta: Any, check: str, limits: dict[str, Any] | None) -> File: ...
 def delta_show(delta: Any, limits: dict[str, Any] | None) -> dict[str, Any]: ...
 def delta_convert(
     delta: Any,

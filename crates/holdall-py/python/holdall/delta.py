@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from . import _holdall
+from ._file import Check, File
 from ._limits import Limits
 from ._progress import Progress, listening
 from ._reports import made
@@ -37,6 +38,7 @@ __all__ = [
     "convert",
     "fold",
     "make",
+    "open",
     "show",
 ]
 
@@ -232,6 +234,21 @@ def apply(
     versions = (to, version_of_base)
     with listening(progress) as listener:
         return made(ApplyReport, _holdall.delta_apply(base, delta, path, versions, _caps(limits), writing, listener))
+
+
+def open(base: _Path, delta: _Path, *, check: Check = "read", limits: Limits | None = None) -> File:
+    """Opens the model that a delta makes of its base, without writing it: a file like others, of which only what is read is computed.
+
+    A row of a changed tensor takes a row of the base and the parts of the delta for 2^20 elements. Of the base, only the
+    names, types and shapes of the tensors are compared; a changed tensor is compared with its digest once all of it was
+    read. :func:`apply` checks everything.
+
+    Raises:
+        IntegrityError: the base has other tensors.
+        MalformedError: the file is not a sound delta.
+    """
+    native = _holdall.delta_open(base, delta, check, _caps(limits))
+    return File(native, os.fspath(delta))
 
 
 def show(delta: _Path, *, limits: Limits | None = None) -> DeltaReport | UpdateReport:

@@ -1,14 +1,14 @@
 //! Applying deltas.
 
 use super::target::Target;
-use super::{
-    BASE, Head, KEY, NOT_DELTA, TARGET, UNFIT, digest_of, digest_of_model, is_delta, is_difference,
-};
+use super::{BASE, TARGET, UNFIT, digest_of, digest_of_model, is_delta, is_difference, read_head};
 use crate::convert::{Convert, dense_item, item};
 use crate::repack::SparseForms;
 use bytes::Bytes;
 use holdall_core::error::Escape as _;
-use holdall_core::layout::delta::{ATTRIBUTES, BLOCK, DeltaView, ElementsDigest};
+use holdall_core::layout::delta::{
+    ATTRIBUTES, BLOCK, DeltaHead, DeltaType, DeltaView, ElementsDigest, KEY, NOT_DELTA,
+};
 use holdall_core::{ComponentSpec, Encode, Error, Layout, Result, Role, TensorSpec};
 use holdall_io::buffer::Buffer;
 use holdall_io::items::{ComponentSource, ComputedPieces, CopyMode, Item};
@@ -68,7 +68,7 @@ pub fn apply(
     if is_delta(base) {
         return Err(UNFIT.broken("it is a delta itself").in_source(base.name()));
     }
-    let head = Head::read(delta)?;
+    let head = read_head(delta)?;
     let checked = check(base, delta, &head, &write.work)?;
     let mut report = ApplyReport { was_applied: checked.was_applied, ..ApplyReport::default() };
     let mut attributes = match checked.was_applied {
@@ -116,13 +116,13 @@ pub fn apply(
     Ok(report)
 }
 
-struct Checked {
+pub(super) struct Checked {
     /// Whether all tensors of the base have the digests of the target.
-    was_applied: bool,
+    pub(super) was_applied: bool,
 }
 
 /// Checks all of the delta, and the base against it.
-fn check(base: &File, delta: &File, head: &Head, work: &Work) -> Result<Checked> {
+pub(super) fn check(base: &File, delta: &File, head: &DeltaHead, work: &Work) -> Result<Checked> {
     let mut digests = HashMap::new();
     for old in base.tensors() {
         work.check()?;
@@ -150,7 +150,7 @@ fn check(base: &File, delta: &File, head: &Head, work: &Work) -> Result<Checked>
             continue;
         }
         let view = view(&new)?;
-        let old = fitting(base, &new, &view)?;
+        let old = fitting(base, &new, view.element_type())?;
         let digest = match view.base().starts_with("sha256:") {
             true => digest_of(&old, Some(view.base()))?,
             false => found.cloned().unwrap_or_default(),
@@ -181,12 +181,11 @@ fn check(base: &File, delta: &File, head: &Head, work: &Work) -> Result<Checked>
 }
 
 /// Returns the tensor of the base that a difference belongs to, if it has the same type and shape.
-fn fitting(base: &File, new: &Tensor, view: &DeltaView) -> Result<Tensor> {
+pub(super) fn fitting(base: &File, new: &Tensor, element_type: &DeltaType) -> Result<Tensor> {
     let placed = |e: Error| e.in_tensor(new.name()).in_source(new.file().name());
     let Ok(old) = base.tensor(new.name()) else {
         return Err(placed(BASE.broken("the base lacks the tensor")));
     };
-    let element_type = view.element_type();
     let found = old.dense_type();
     let is_alike = found.as_ref().is_some_and(|found| {
         (found.dtype, &found.logical_type) == (element_type.dtype, &element_type.logical_type)
@@ -208,7 +207,7 @@ pub(super) fn view(tensor: &Tensor) -> Result<DeltaView> {
 }
 
 /// Returns an item for a tensor that the delta has whole.
-fn whole(
+pub(super) fn whole(
     new: &Tensor,
     encoder: &dyn Encode,
     forms: &SparseForms,
@@ -221,7 +220,7 @@ fn whole(
 }
 
 /// Returns an item for a tensor that is computed from the base and a difference.
-fn changed(old: &Tensor, new: &Tensor, work: Work) -> Result<Item> {
+pub(super) fn changed(old: &Tensor, new: &Tensor, work: Work) -> Result<Item> {
     let element_type =
         old.dense_type().ok_or_else(|| NOT_DELTA.broken("the base has no elements"))?;
     old.check_dense()?;

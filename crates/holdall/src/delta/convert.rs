@@ -2,10 +2,11 @@
 
 use super::updates::{self, NEEDS_BASE, Updates, Written};
 use super::{
-    ApplyOptions, ChecksumKind, DeltaLayout, Head, MakeOptions, MakeReport, NOT_DELTA, UNFIT,
-    UpdateOptions, apply, apply_updates, is_delta, make,
+    ApplyOptions, ChecksumKind, DeltaLayout, MakeOptions, MakeReport, UNFIT, UpdateOptions, apply,
+    apply_updates, is_delta, make, read_head,
 };
 use holdall_core::Result;
+use holdall_core::layout::delta::NOT_DELTA;
 use holdall_io::error::SHARDS_TARGET;
 use holdall_io::sink::FolderSink;
 use holdall_io::{File, OpenOptions, WriteOptions};
@@ -88,7 +89,7 @@ pub fn convert(
     let write = WriteOptions::new().with_work(options.write.work.clone());
     let (version, base_version) = match source {
         DeltaSource::Delta(delta) => {
-            let head = Head::read(delta)?;
+            let head = read_head(delta)?;
             let apply_options = ApplyOptions { write, ..ApplyOptions::default() };
             apply(base, delta, &applied, &apply_options)?;
             let number = |text: Option<String>| text.and_then(|text| text.parse().ok());

@@ -3,9 +3,11 @@
 use super::apply::view;
 use super::make::difference_item;
 use super::updates::CHAIN;
-use super::{Head, KEY, MakeReport, UNFIT, digest_of, is_difference};
+use super::{MakeReport, UNFIT, digest_of, is_difference, read_head};
 use holdall_core::error::Escape as _;
-use holdall_core::layout::delta::{ATTRIBUTES, BLOCK, DeltaView, ElementsDigest, encode};
+use holdall_core::layout::delta::{
+    ATTRIBUTES, BLOCK, DeltaHead, DeltaView, ElementsDigest, KEY, encode,
+};
 use holdall_core::{Attributes, ComponentSpec, Encode, Error, Layout, Result, Role, TensorSpec};
 use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::sink::FileSink;
@@ -42,7 +44,7 @@ struct History {
 /// Returns `delta/chain` if a delta was not made from the target of the one before, as far as they show it; the rules of deltas; Misuse if `path`
 /// exists; Io.
 pub fn fold(deltas: &[File], path: impl AsRef<Path>, options: &FoldOptions) -> Result<MakeReport> {
-    let heads = deltas.iter().map(Head::read).collect::<Result<Vec<Head>>>()?;
+    let heads = deltas.iter().map(read_head).collect::<Result<Vec<DeltaHead>>>()?;
     let (Some(first), Some(last)) = (heads.first(), heads.last()) else {
         return Err(UNFIT.broken("there are no deltas to fold"));
     };
@@ -83,7 +85,7 @@ pub fn fold(deltas: &[File], path: impl AsRef<Path>, options: &FoldOptions) -> R
     }
     report.removed = removed.len() as u64;
     let knows_added = heads.iter().all(|head| head.added.is_some());
-    let head = Head {
+    let head = DeltaHead {
         tensors: last.tensors,
         removed,
         added: knows_added.then_some(added),
@@ -183,7 +185,7 @@ impl DeltaWriter {
 /// Adds what a delta does to each tensor.
 fn add(
     delta: &File,
-    head: &Head,
+    head: &DeltaHead,
     names: &mut Vec<String>,
     histories: &mut HashMap<String, History>,
 ) -> Result<()> {

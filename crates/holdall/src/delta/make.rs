@@ -2,11 +2,12 @@
 
 use super::fold::DeltaWriter;
 use super::{
-    ChecksumKind, DeltaLayout, Head, KEY, UNFIT, digest_of, digest_of_model, is_delta,
-    is_difference,
+    ChecksumKind, DeltaLayout, UNFIT, digest_of, digest_of_model, is_delta, is_difference,
 };
 use bytes::Bytes;
-use holdall_core::layout::delta::{BLOCK, DeltaEncoder, DeltaType, Encoded, LAYOUT, count_changed};
+use holdall_core::layout::delta::{
+    BLOCK, DeltaEncoder, DeltaHead, DeltaType, Encoded, KEY, LAYOUT, count_changed,
+};
 use holdall_core::{
     Attributes, Component, ComponentSpec, DType, Layout, Result, TensorSpec, Value,
 };
@@ -102,7 +103,7 @@ pub fn make(
     let model = |tensors: &[Tensor], digests: &[String]| {
         Some(digest_of_model(tensors.iter().zip(digests.iter().map(String::as_str))))
     };
-    let head = Head {
+    let head = DeltaHead {
         tensors: target.len() as u64,
         removed,
         added: Some(names(&news, base)),

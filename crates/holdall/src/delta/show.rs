@@ -1,8 +1,9 @@
 //! What a delta changes.
 
 use super::apply::view;
-use super::{Head, is_difference};
+use super::{is_difference, read_head};
 use holdall_core::Result;
+use holdall_core::layout::delta::DeltaHead;
 use holdall_io::File;
 
 /// What a delta changes.
@@ -44,7 +45,7 @@ pub struct DeltaTensor {
 /// # Errors
 /// Malformed if the file is not a sound delta; Integrity; Io.
 pub fn show(delta: &File) -> Result<DeltaReport> {
-    let head = Head::read(delta)?;
+    let head = read_head(delta)?;
     let mut tensors = Vec::with_capacity(delta.len());
     for tensor in delta.tensors() {
         tensor.sound()?;
@@ -75,7 +76,7 @@ pub fn show(delta: &File) -> Result<DeltaReport> {
             stored_len: tensor.stored_len(),
         });
     }
-    let Head { removed, base, tensors: target_tensors, .. } = head;
+    let DeltaHead { removed, base, tensors: target_tensors, .. } = head;
     let len = delta.index().source_len();
     Ok(DeltaReport { tensors, removed, target_tensors, base, len })
 }

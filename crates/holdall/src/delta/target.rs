@@ -1,11 +1,11 @@
 //! Writing the result of a delta: one file, or a folder with the files of the base.
 
-use holdall_core::{Encode, Result, TensorSpec};
+use holdall_core::{Encode, Encoding, Result, TensorSpec};
 use holdall_formats::shards::index_text;
 use holdall_formats::{Format, Shards};
 use holdall_io::error::{SHARDS_TARGET, io};
 use holdall_io::items::{self, Item, Sharing};
-use holdall_io::sink::{FileSink, FolderSink, Sink as _};
+use holdall_io::sink::{FileSink, FolderSink, Sink as _, check_space};
 use holdall_io::{File, FileRole, WriteOptions, Writer};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -75,6 +75,13 @@ impl Target {
             let in_context = |e: holdall_core::Error| e.in_source(self.path.display());
             self.encoder.check_tensor(&made.spec).map_err(in_context)?;
         }
+        // How much compressed components take is not known before they are written.
+        if self.write.encoding() == Encoding::Raw {
+            let own = made.iter().flat_map(|item| &item.spec.components);
+            let len = own.map(|c| c.decoded_len).fold(0, u64::saturating_add);
+            let others = self.folder.as_ref().map_or(Ok(0), SourceFolder::len_of_others)?;
+            check_space(&self.path, len.saturating_add(others))?;
+        }
         match self.folder {
             None => write_file(&self.path, made, self.encoder, &self.write, self.write.overwrite),
             Some(folder) => folder.write(&self.path, made, &self.write, version),
@@ -103,6 +110,19 @@ pub(super) fn write_file(
 }
 
 impl SourceFolder {
+    /// Returns the bytes of the other files in the folder, without those in its subfolders.
+    fn len_of_others(&self) -> Result<u64> {
+        let failed = |e| io(e, "reading the folder").in_source(self.path.display());
+        let mut len = 0u64;
+        for entry in std::fs::read_dir(&self.path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let is_own = self.names.iter().any(|name| entry.file_name() == name.as_str());
+            let found = std::fs::metadata(entry.path()).ok().filter(|found| found.is_file());
+            len = len.saturating_add(found.filter(|_| !is_own).map_or(0, |found| found.len()));
+        }
+        Ok(len)
+    }
+
     fn new(start: &File) -> Option<SourceFolder> {
         let format = holdall_formats::by_name(start.format())?;
         if !matches!(format.shards, Some(Shards::Index)) {

@@ -1,7 +1,7 @@
 //! Edits a file in place: see [`crate::edit`] for why that is safe at any instant.
 
 use super::gaps;
-use super::part::{Entry, From};
+use super::part::{Entry, From, HEADER_FIRST};
 use holdall_core::ledger::Record;
 use holdall_core::{ByteOrder, Component, Encode, Error, Index, Result, Stored};
 use holdall_io::error::io;
@@ -35,7 +35,7 @@ pub(crate) struct Hole {
 }
 
 impl Hole {
-    /// Opens a hole in `file`, if an edit with these entries can be made in place.
+    /// Opens a hole in `file`. If an edit with these entries cannot be made in place, returns why.
     ///
     /// # Errors
     /// Returns an `Io` error.
@@ -44,10 +44,10 @@ impl Hole {
         path: &Path,
         target: &std::fs::File,
         entries: &[Entry],
-    ) -> Result<Option<Hole>> {
+    ) -> Result<Result<Hole, &'static str>> {
         // Only a footer at the very end keeps the old file valid until the end is cut off.
         if !holdall_formats::by_name(file.format()).is_some_and(|format| format.ends_in_manifest) {
-            return Ok(None);
+            return Ok(Err(HEADER_FIRST));
         }
         let data = file.index().data_range();
         let of_file = |c: &Component| !c.stored.is_stated();
@@ -64,18 +64,21 @@ impl Hole {
             From::New(_) => None,
         });
         let sayable = kept.flat_map(|t| t.components().collect::<Vec<_>>()).all(|c| sayable(&c));
-        if start > data.end || !sayable {
-            return Ok(None);
+        if !sayable {
+            return Ok(Err("the manifest cannot describe its big-endian components"));
+        }
+        if start > data.end {
+            return Ok(Err("there is no page boundary between its data and its manifest"));
         }
         if platform::insert_range(target, start, PAGE).is_err() {
-            return Ok(None);
+            return Ok(Err("its file system cannot insert a range into a file"));
         }
         // Removes temporary files of other processes from the folder, as when a file is rewritten.
         sweep(folder(path));
         let name = path.display().to_string();
         let end = start + PAGE;
         let target = target.try_clone().map_err(|e| io(e, "opening").in_source(&name))?;
-        Ok(Some(Hole { file: target, name, start, end, len: start, published: false }))
+        Ok(Ok(Hole { file: target, name, start, end, len: start, published: false }))
     }
 
     /// Writes new tensors and the new manifest into the hole, then cuts the old manifest off, unless `check`

@@ -55,6 +55,7 @@ use holdall_io::select::nearest;
 use holdall_io::source::FileSource;
 use holdall_io::{File, Tensor, WriteOptions};
 use holdall_schema::TENSOR_SCHEMA_ATTRIBUTE;
+pub(crate) use part::HEADER_FIRST;
 pub(crate) use part::version_to_write;
 use part::{EditedFile, Entry, From, InPlace};
 use std::collections::{HashMap, HashSet};
@@ -390,6 +391,38 @@ impl Edit {
     /// unchanged.
     pub fn commit(self) -> Result<EditReport> {
         self.commit_until(&mut |_| false)
+    }
+
+    /// Adds a tensor that is made when it is written, in place of one of the same name, if there is one.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Edit::remove`].
+    pub(crate) fn put(&mut self, item: Item) -> Result<()> {
+        if self.by_name.contains_key(&item.spec.name) {
+            self.remove(&item.spec.name.clone())?;
+        }
+        self.insert(item.spec, item.feeds)
+    }
+
+    /// Makes all changes in place, in a model of one file. If that is not possible, returns why, and the file is as it was.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Edit::commit`].
+    pub(crate) fn commit_in_place(self) -> Result<Result<EditReport, &'static str>> {
+        let Edit { path, options, file, write, mut parts, catalog, .. } = self;
+        drop(file);
+        let (Some(part), Catalog::None, true) = (parts.pop(), catalog, parts.is_empty()) else {
+            return Ok(Err("it is in several files, which cannot change at the same instant"));
+        };
+        let files = vec![part.path.clone()];
+        let (in_place, left_behind) = match part.prepare(&write)?.replace_in_place()? {
+            Ok(done) => done,
+            Err(why) => return Ok(Err(why)),
+        };
+        let outcome = Outcome { in_place: Some(in_place), files, left_behind };
+        let (_, mut report) = report(&path, &options, outcome, true)?;
+        report.name_no_files();
+        Ok(Ok(report))
     }
 
     /// Makes all changes. In an edit of several files, if `stop` returns `true` after a step, everything is

@@ -256,6 +256,10 @@ pub(super) fn hand_on_attributes(parts: &mut [EditedFile], merges: bool) {
     }
 }
 
+/// Why a file cannot be changed in place so that its old contents stay valid until the end.
+pub(crate) const HEADER_FIRST: &str =
+    "its header is before its data, and would not fit the data while that changes";
+
 /// The result of changing a file in place.
 #[derive(Debug)]
 pub(crate) struct InPlace {
@@ -284,7 +288,7 @@ impl Prepared {
     /// Returns an `Io` error, and errors of reading the bytes of tensors.
     pub(super) fn replace(self) -> Result<(Option<InPlace>, Vec<String>)> {
         let Prepared { path, file, target, entries, write, encoder, expected } = self;
-        if let Some(hole) = Hole::open(&file, &path, &target, &entries)? {
+        if let Ok(hole) = Hole::open(&file, &path, &target, &entries)? {
             let check = |record: &_| ledger::close(&file, record, &expected);
             let (written, index, left_behind) = hole.commit(entries, encoder, &write, check)?;
             return Ok((Some(InPlace { written, index }), left_behind));
@@ -300,6 +304,26 @@ impl Prepared {
         let sink = FileSink::create(&path, true, write.durability)?;
         let left_behind = replace_whole(file, target, sink, items, &write, &expected)?;
         Ok((None, left_behind))
+    }
+
+    /// Changes the file in place. If that is not possible, returns why, and the file is as it was.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Prepared::replace`].
+    pub(super) fn replace_in_place(self) -> Result<Result<(InPlace, Vec<String>), &'static str>> {
+        #[cfg(target_os = "linux")]
+        {
+            let Prepared { path, file, target, entries, write, encoder, expected } = self;
+            let hole = match Hole::open(&file, &path, &target, &entries)? {
+                Ok(hole) => hole,
+                Err(why) => return Ok(Err(why)),
+            };
+            let check = |record: &_| ledger::close(&file, record, &expected);
+            let (written, index, left_behind) = hole.commit(entries, encoder, &write, check)?;
+            Ok(Ok((InPlace { written, index }, left_behind)))
+        }
+        #[cfg(not(target_os = "linux"))]
+        Ok(Err("this system cannot insert a range into a file"))
     }
 
     /// Rewrites the file. Returns what was left behind.

@@ -4,6 +4,7 @@
 mod archive;
 mod changes;
 mod dataset;
+mod delta;
 mod diff;
 mod evolve;
 mod migrate;
@@ -21,6 +22,7 @@ use crate::json::CALL;
 use crate::{Answer, call};
 use archive::Archive;
 use dataset::{Blob, Dataset, Part};
+use delta::Delta;
 use diff::Differ;
 use holdall_core::Error;
 use migrate::Migration;
@@ -38,6 +40,7 @@ pub(crate) struct Whole {
     /// The file that the open one is compared with.
     aside: Option<File>,
     differ: Option<Differ>,
+    delta: Delta,
     scanner: Option<Scanner>,
     archive: Option<Archive>,
     package: Option<Package>,
@@ -168,6 +171,71 @@ pub extern "C" fn diff_finish() -> u32 {
         Some(differ) => Ok(differ.finish()),
         None => Err(CALL.broken("no comparison was begun")),
     })
+}
+
+/// Returns the attribute of the open file, a delta: see [`delta::head`].
+#[unsafe(no_mangle)]
+pub extern "C" fn delta_head() -> u32 {
+    call(|state| delta::head(state.file()?))
+}
+
+/// Begins to apply the difference of a tensor of the open file whose components are held: see [`Delta::begin`].
+#[unsafe(no_mangle)]
+pub extern "C" fn delta_begin(at: u32) -> u32 {
+    call(|state| {
+        let held = std::mem::take(&mut state.held);
+        let info = state.file()?.info(at)?;
+        state.whole.delta.begin(&info, &held)
+    })
+}
+
+/// Returns the elements of a block of the target; the input is those of the base.
+#[unsafe(no_mangle)]
+pub extern "C" fn delta_apply(block: u64) -> u32 {
+    call(|state| {
+        let elements = state.take();
+        state.whole.delta.apply(block, &elements)
+    })
+}
+
+/// Appends a tensor of the target to the tensors to be written: that of the file that was set aside, the base, or of the open one.
+/// See [`delta::part`].
+#[unsafe(no_mangle)]
+pub extern "C" fn delta_part(at: u32, is_aside: u32) -> u32 {
+    call(|state| {
+        let file = match (is_aside, &state.whole.aside) {
+            (0, _) => state.file()?,
+            (_, Some(aside)) => aside,
+            (_, None) => return Err(CALL.broken("no file was set aside")),
+        };
+        let (part, answer) = delta::part(&file.info(at)?)?;
+        state.whole.parts.push(part);
+        Ok(answer)
+    })
+}
+
+/// Begins a digest of elements, of the kind that the input is.
+#[unsafe(no_mangle)]
+pub extern "C" fn delta_digest() -> u32 {
+    call(|state| {
+        let like = state.take();
+        Ok(state.whole.delta.digest(&like))
+    })
+}
+
+/// Adds the input to the digest.
+#[unsafe(no_mangle)]
+pub extern "C" fn delta_sum() -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        Ok(state.whole.delta.sum(&bytes))
+    })
+}
+
+/// Returns the digest.
+#[unsafe(no_mangle)]
+pub extern "C" fn delta_digest_end() -> u32 {
+    call(|state| state.whole.delta.digest_end())
 }
 
 /// Returns the digest of the file's contents, if its format has one; needed ranges are passed to

@@ -25,7 +25,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Begins a file. The input is JSON: `format`, `version`, `attributes` (with `kept` also
-    /// those of the open file except for its schema), and for each of `tensors` its `name`,
+    /// those of the open file except for its schema, or for the one that `without` names), and for each of `tensors` its `name`,
     /// `dtype`, `shape` and `attributes`, or instead of the last three as `part` the index of one
     /// of `parts`. The answer is the number of tensors, their indices in the order of writing,
     /// and the bytes at the start of the file.
@@ -58,7 +58,7 @@ impl Writer {
         let mut attributes = attributes(request.get("attributes"))?;
         if let (Some(Value::Bool(true)), Some(file)) = (request.get("kept"), file) {
             let mut all = file.index()?.attributes().clone();
-            all.remove(SCHEMA_ATTRIBUTE);
+            all.remove(word("without").unwrap_or(SCHEMA_ATTRIBUTE));
             attributes.iter().for_each(|(key, value)| all.set(key, value.clone()));
             attributes = all;
         }

@@ -6,20 +6,25 @@
 //! elements, so that blocks are applied independently. The attributes name the type of the elements, the number of changes, and
 //! digests of the base and of the target.
 //!
-//! [`DeltaView`] applies a delta, [`encode`] makes one, and [`DeltaEncoder`] makes one of elements that come in pieces.
+//! [`DeltaView`] applies a delta, [`DeltaBlocks`] reads one block of it, [`encode`] makes one, and [`DeltaEncoder`] makes one of elements that come in pieces.
 
+mod blocks;
 #[cfg(feature = "digests")]
 mod digest;
 mod encode;
+mod head;
 mod rank;
 mod view;
 
+pub use blocks::DeltaBlocks;
 #[cfg(feature = "digests")]
 pub use digest::ElementsDigest;
 pub use encode::{DeltaEncoder, Encoded, count_changed, encode};
+pub use head::{DeltaHead, KEY};
 pub use view::DeltaView;
 
-use crate::model::{DType, LogicalType, Role};
+use crate::error::Result;
+use crate::model::{DType, LogicalType, Role, TensorInfo};
 
 /// The name of the layout.
 pub const LAYOUT: &str = "delta";
@@ -62,6 +67,14 @@ impl DeltaType {
         fits.then_some(DeltaType { dtype, logical_type })
     }
 
+    /// Returns the type of the elements of a tensor of layout `delta`.
+    ///
+    /// # Errors
+    /// Returns [`ATTRIBUTE`], [`COMPONENTS`] and [`CHANGED`] if its attributes or components are not those of a delta.
+    pub fn of_tensor(info: &TensorInfo) -> Result<DeltaType> {
+        view::DeltaFacts::new(info).map(|facts| facts.element_type)
+    }
+
     /// Returns the bytes of an element.
     pub fn width(&self) -> u64 {
         self.dtype.width()
@@ -78,6 +91,9 @@ crate::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
+    /// A file is not a delta.
+    pub NOT_DELTA: Malformed "delta/not-a-delta"
+        "A delta is a file with the attribute `delta`: its version (1), the number of tensors of the target, and the names of tensors that were removed.";
     /// An attribute of a delta is missing or invalid.
     pub ATTRIBUTE: Malformed "delta/attribute"
         "A tensor of layout `delta` has the attributes `dtype`, `base`, `target` and `changed`, and `type` for 8-bit floats: the element type, digests (`xxh3-128:` or `sha256:` and hexadecimal digits), and the number of elements that changed, at least 1.";

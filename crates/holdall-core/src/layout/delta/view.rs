@@ -13,19 +13,19 @@ use bytes::Bytes;
 /// A delta whose components were checked: applying it cannot fail.
 #[derive(Debug, Clone)]
 pub struct DeltaView {
-    element_type: DeltaType,
-    count: u64,
-    changed: u64,
-    base: String,
-    target: String,
-    positions: Positions,
-    planes: Vec<Bytes>,
+    pub(super) element_type: DeltaType,
+    pub(super) count: u64,
+    pub(super) changed: u64,
+    pub(super) base: String,
+    pub(super) target: String,
+    pub(super) positions: Positions,
+    pub(super) planes: Vec<Bytes>,
     /// For each block, the offset in `gaps`, and the number of changed elements before it.
-    starts: Vec<(usize, usize)>,
+    pub(super) starts: Vec<(usize, usize)>,
 }
 
 #[derive(Debug, Clone)]
-enum Positions {
+pub(super) enum Positions {
     Gaps(Bytes),
     Mask(Bytes),
 }
@@ -39,25 +39,8 @@ impl DeltaView {
         info: &TensorInfo,
         get: impl Fn(&Role) -> Result<Bytes>,
     ) -> Result<DeltaView> {
-        if info.layout().as_str() != LAYOUT {
-            let layout = info.layout().as_str().escaped();
-            return Err(WRONG_LAYOUT.broken(format!("expected a delta, found `{layout}`")));
-        }
-        let element_type = element_type(info)?;
-        let (base, target) = (digest(info, "base")?, digest(info, "target")?);
-        let changed = match info.attributes().get("changed") {
-            Some(Value::Integer(n)) => u64::try_from(*n).ok().filter(|n| *n > 0),
-            _ => None,
-        };
-        let changed = changed.ok_or_else(|| {
-            ATTRIBUTE.broken("`changed` is missing, or is not an integer from 1 on")
-        })?;
-        let count = element_count(info.shape()).unwrap_or(u64::MAX);
-        if changed > count {
-            let message = format!("{changed} elements changed, of {count}");
-            return Err(CHANGED.broken(message));
-        }
-        check_components(info, &element_type)?;
+        let facts = DeltaFacts::new(info)?;
+        let DeltaFacts { element_type, count, changed, base, target } = facts;
         let width = element_type.width() as usize;
         let mut planes = Vec::with_capacity(width);
         for name in PLANES.iter().take(width) {
@@ -113,27 +96,49 @@ impl DeltaView {
     /// Returns [`ROWS`] if there is no such block, and the rule `layout/length` if `elements` do not have its length.
     pub fn apply(&self, block: u64, elements: &mut [u8]) -> Result<()> {
         let first = block.saturating_mul(BLOCK);
-        let Some(start) = usize::try_from(block).ok().and_then(|at| self.starts.get(at)) else {
-            return Err(ROWS.broken(format!("there is no block {block}")));
-        };
         let len =
             BLOCK.min(self.count.saturating_sub(first)).saturating_mul(self.element_type.width());
         if elements.len() as u64 != len {
             let message = format!("expected {len} bytes of a block, found {}", elements.len());
             return Err(BUFFER.broken(message));
         }
+        self.apply_from(block, 0, elements)
+    }
+
+    /// Changes some elements of a block, as [`DeltaView::apply`] does: those from element `skipped` of the block on, as many as
+    /// `elements` has.
+    ///
+    /// # Errors
+    /// Returns [`ROWS`] if there is no such block, or if it has fewer elements.
+    pub fn apply_from(&self, block: u64, skipped: u64, elements: &mut [u8]) -> Result<()> {
+        let first = block.saturating_mul(BLOCK);
+        let own = BLOCK.min(self.count.saturating_sub(first)).saturating_sub(skipped);
+        let wanted = (elements.len() as u64).div_ceil(self.element_type.width());
+        let start = usize::try_from(block).ok().and_then(|at| self.starts.get(at));
+        let Some(start) = start.filter(|_| wanted <= own) else {
+            let message = format!("block {block} has no {wanted} elements from {skipped} on");
+            return Err(ROWS.broken(message));
+        };
+        // Less than a block.
+        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
         match self.element_type.width() {
-            1 => self.apply_words::<u8>(*start, first, elements),
-            2 => self.apply_words::<u16>(*start, first, elements),
-            4 => self.apply_words::<u32>(*start, first, elements),
-            _ => self.apply_words::<u64>(*start, first, elements),
+            1 => self.apply_words::<u8>(*start, first, skipped, elements),
+            2 => self.apply_words::<u16>(*start, first, skipped, elements),
+            4 => self.apply_words::<u32>(*start, first, skipped, elements),
+            _ => self.apply_words::<u64>(*start, first, skipped, elements),
         }
         Ok(())
     }
 
-    fn apply_words<W: Word>(&self, start: (usize, usize), first: u64, elements: &mut [u8]) {
+    fn apply_words<W: Word>(
+        &self,
+        start: (usize, usize),
+        first: u64,
+        skipped: usize,
+        elements: &mut [u8],
+    ) {
         let is_float = self.element_type.is_float();
-        let count = elements.len() / W::WIDTH;
+        let count = (elements.len() / W::WIDTH).saturating_add(skipped);
         let mut value = start.1;
         let mut change = |at: usize| {
             let mut distance = W::read(&[]);
@@ -141,6 +146,7 @@ impl DeltaView {
                 distance = distance.with_byte(k, plane.get(value).copied().unwrap_or_default());
             }
             value = value.saturating_add(1);
+            let Some(at) = at.checked_sub(skipped) else { return };
             let at = at.saturating_mul(W::WIDTH);
             let Some(bytes) = elements.get_mut(at..at.saturating_add(W::WIDTH)) else { return };
             let old = W::read(bytes);
@@ -189,7 +195,7 @@ impl DeltaView {
     }
 
     /// Checks that positions lie in their blocks, and that there are as many as the starts and `changed` say.
-    fn check_positions(&self) -> Result<()> {
+    pub(super) fn check_positions(&self) -> Result<()> {
         if self.starts.first().is_some_and(|(offset, _)| *offset != 0) {
             return Err(GAP.broken("the gaps of the first block do not start at 0"));
         }
@@ -244,6 +250,67 @@ impl DeltaView {
 
     fn is_mask(&self) -> bool {
         matches!(self.positions, Positions::Mask(_))
+    }
+}
+
+/// What the attributes of a delta say, whose components belong together.
+pub(super) struct DeltaFacts {
+    pub(super) element_type: DeltaType,
+    pub(super) count: u64,
+    pub(super) changed: u64,
+    pub(super) base: String,
+    pub(super) target: String,
+}
+
+impl DeltaFacts {
+    pub(super) fn new(info: &TensorInfo) -> Result<DeltaFacts> {
+        if info.layout().as_str() != LAYOUT {
+            let layout = info.layout().as_str().escaped();
+            return Err(WRONG_LAYOUT.broken(format!("expected a delta, found `{layout}`")));
+        }
+        let element_type = element_type(info)?;
+        let (base, target) = (digest(info, "base")?, digest(info, "target")?);
+        let changed = match info.attributes().get("changed") {
+            Some(Value::Integer(n)) => u64::try_from(*n).ok().filter(|n| *n > 0),
+            _ => None,
+        };
+        let changed = changed.ok_or_else(|| {
+            ATTRIBUTE.broken("`changed` is missing, or is not an integer from 1 on")
+        })?;
+        let count = element_count(info.shape()).unwrap_or(u64::MAX);
+        if changed > count {
+            let message = format!("{changed} elements changed, of {count}");
+            return Err(CHANGED.broken(message));
+        }
+        check_components(info, &element_type)?;
+        let facts = DeltaFacts { element_type, count, changed, base, target };
+        facts.check_lengths(info)?;
+        Ok(facts)
+    }
+
+    /// Compares the lengths that the file states, before memory is taken for the components.
+    fn check_lengths(&self, info: &TensorInfo) -> Result<()> {
+        let stated = |name: &str| info.component(&role(name)).and_then(|c| c.decoded_len);
+        let shown = |len: u64| usize::try_from(len).unwrap_or(usize::MAX);
+        let width = usize::try_from(self.element_type.width()).unwrap_or(usize::MAX);
+        let planes = PLANES.iter().take(width).map(|name| (*name, self.changed));
+        for (name, expected) in planes.chain([(MASK, self.count.div_ceil(8))]) {
+            if let Some(found) = stated(name).filter(|len| *len != expected) {
+                return Err(wrong_length(name, expected, shown(found)));
+            }
+        }
+        // A byte for each change, and for each 255 elements that are skipped.
+        let most = self.changed.saturating_add(self.count / u64::from(MORE));
+        if let Some(found) = stated(GAPS).filter(|len| *len > most) {
+            let message = format!("{found} gaps lead past the {} elements", self.count);
+            return Err(GAP.broken(message));
+        }
+        let numbers = if stated(GAPS).is_some() { 2u64 } else { 1 };
+        let expected = self.count.div_ceil(BLOCK).saturating_mul(numbers).saturating_mul(8);
+        match stated(STARTS).filter(|len| *len != expected) {
+            Some(found) => Err(wrong_length(STARTS, expected, shown(found))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -309,7 +376,7 @@ fn check_components(info: &TensorInfo, element_type: &DeltaType) -> Result<()> {
 }
 
 /// Returns `true` if an element has all bits set in its planes.
-fn largest(planes: &[Bytes]) -> bool {
+pub(super) fn largest(planes: &[Bytes]) -> bool {
     let Some((first, others)) = planes.split_first() else { return false };
     first.iter().enumerate().any(|(at, byte)| {
         *byte == u8::MAX && others.iter().all(|plane| plane.get(at) == Some(&u8::MAX))
@@ -342,6 +409,6 @@ fn read_starts(starts: &[u8], positions: &Positions, count: u64) -> Result<Vec<(
     })
 }
 
-fn wrong_length(name: &str, expected: u64, found: usize) -> crate::Error {
+pub(super) fn wrong_length(name: &str, expected: u64, found: usize) -> crate::Error {
     LENGTH.broken(format!("`{name}` has {found} bytes, not {expected}"))
 }

@@ -257,6 +257,15 @@ mod tests {
         zstd::encode_all(bytes, 1).unwrap()
     }
 
+    /// Returns a frame that states a content of 2^40 bytes, and has 3.
+    fn claiming(descriptor: u8, window: &[u8]) -> Vec<u8> {
+        let mut out = vec![0x28, 0xB5, 0x2F, 0xFD, descriptor];
+        out.extend_from_slice(window);
+        out.extend_from_slice(&(1u64 << 40).to_le_bytes());
+        out.extend_from_slice(&[25, 0, 0, 1, 2, 3]);
+        out
+    }
+
     fn decode(encoding: DiffEncoding, stored: &[u8], len: u64) -> Result<ByteDiff> {
         ByteDiff::decode(encoding, stored, len, &Limits::default())
     }
@@ -302,6 +311,9 @@ mod tests {
             (Xor, vec![1, 2, 3], "zstd/broken"),
             (Xor, frame(&[0; 10])[..8].to_vec(), "zstd/broken"),
             (Xor, Vec::new(), "zstd/broken"),
+            // Frames that claim 2^40 bytes: with that as the window, and with a window of 1 KiB.
+            (Xor, claiming(0xE0, &[]), "zstd/window"),
+            (Xor, claiming(0xC0, &[0]), "zstd/broken"),
             (Overwrite, frame(&[1, 0]), "delta/diff-length"),
             (Overwrite, overwrite(&[0, 9], 1), "delta/diff-length"),
             (Overwrite, overwrite(&[0, 9], 3), "delta/diff-length"),
