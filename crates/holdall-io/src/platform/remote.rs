@@ -28,7 +28,7 @@ pub(super) fn is_remote_name(name: &str, is_marked_local: bool) -> bool {
 }
 
 /// Returns `true` if a full path of Windows leads to another machine: `\\server\share\…` or `\\?\UNC\server\…`. A drive
-/// letter that stands for a share has such a path once it is resolved.
+/// letter of a share has such a path once it is resolved.
 pub(super) fn is_remote_path(path: &str) -> bool {
     let path = path.replace('/', r"\");
     match path.strip_prefix(r"\\?\") {

@@ -372,7 +372,7 @@ fn items_of(entries: Vec<Entry>, encoder: &dyn Encode) -> Result<Vec<Item>> {
     Ok(items)
 }
 
-/// Writes the edited file and replaces `file` by it, whose lock is `target`. Returns what was left behind.
+/// Writes the edited file and replaces `file` by it, whose lock is `target`. Returns the contents that the format cannot hold.
 fn replace_whole(
     file: File,
     target: std::fs::File,
@@ -390,7 +390,7 @@ fn replace_whole(
     Ok(left_behind)
 }
 
-/// Writes the edited file. Returns it, not yet published, and what was left behind.
+/// Writes the edited file. Returns it, not yet published, and the contents that the format cannot hold.
 fn rewrite<S: Sink>(
     file: &File,
     sink: S,
