@@ -292,11 +292,11 @@ impl Task {
         // error is returned.
         let full = OnceLock::new();
         let visit = |visit: executor::DecodedBytes<'_>| {
-            let number = visit.want_index as usize;
+            let index = visit.want_index as usize;
             let write = |bytes: &[u8]| {
-                let spots = &self.allocation.spots[number];
+                let spots = &self.allocation.spots[index];
                 let len = spots.iter().map(|s| s.len).sum();
-                self.upload.write(&Target { number, spots, len }, visit.offset, bytes)
+                self.upload.write(&Target { index, spots, len }, visit.offset, bytes)
             };
             if self.ended.is_cancelled() {
                 return Err(ENDED.broken("the stream of the model was dropped"));

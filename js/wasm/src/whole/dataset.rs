@@ -9,7 +9,8 @@ use holdall_core::{
 };
 use holdall_schema::record::check_run;
 use holdall_schema::{
-    Content, Document, Encoder, Entry, Heap, TENSOR_SCHEMA_ATTRIBUTE, Reading, Root, SchemaLimits, TypeId,
+    Content, Document, Encoder, Entry, Heap, Reading, Root, SchemaLimits, TENSOR_SCHEMA_ATTRIBUTE,
+    TypeId,
 };
 
 /// A part of the written file other than a flat tensor.
@@ -103,7 +104,10 @@ impl Blob {
             name: name.to_owned(),
             shape: vec![self.count],
             layout: Layout::Blob,
-            attributes: Attributes::from_iter([(TENSOR_SCHEMA_ATTRIBUTE.to_owned(), Value::Text(kind))]),
+            attributes: Attributes::from_iter([(
+                TENSOR_SCHEMA_ATTRIBUTE.to_owned(),
+                Value::Text(kind),
+            )]),
             components: vec![
                 ComponentSpec::new(Role::Entries, DType::U64, entries),
                 ComponentSpec::new(Role::BlobData, DType::U8, heap),

@@ -13,8 +13,8 @@ use holdall_json::{parse, write_string};
 use holdall_schema::evolve::rules::DROPS_MEMBER;
 use holdall_schema::rules::{UNKNOWN_PATH, WHICH_DATASET};
 use holdall_schema::{
-    Chain, Document, Filled, TENSOR_SCHEMA_ATTRIBUTE, Node, Path, Reading, Root, SCHEMA_ATTRIBUTE,
-    SchemaLimits, TensorConverter, TensorDType, TensorSource, resolve_tensor,
+    Chain, Document, Filled, Node, Path, Reading, Root, SCHEMA_ATTRIBUTE, SchemaLimits,
+    TENSOR_SCHEMA_ATTRIBUTE, TensorConverter, TensorDType, TensorSource, resolve_tensor,
 };
 
 /// A planned migration of the open file.
