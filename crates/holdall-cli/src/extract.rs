@@ -60,7 +60,7 @@ pub(crate) struct ExtractArgs {
     #[arg(long = "as", value_name = "DTYPE", hide_possible_values = true)]
     convert: Option<Float>,
 
-    /// For a delta: the model that it was made from. The tensor is that of the target, of which only what is needed is
+    /// For a delta: the model that it was made from. The tensor is that of the target, and only the needed part is
     /// computed
     #[arg(long, value_name = "FILE")]
     base: Option<PathBuf>,

@@ -74,7 +74,7 @@ pub(crate) fn open_with(session: &Session, path: &Path, check: Check) -> Result<
     })
 }
 
-/// Opens the target of the delta `path`, if it is made from `base`; without a base, what is at `path`.
+/// Opens the target of the delta `path`, if it is made from `base`; without a base, the file itself.
 pub(crate) fn open_target(
     session: &Session,
     path: &Path,

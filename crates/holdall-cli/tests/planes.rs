@@ -50,8 +50,8 @@ fn the_smallest_encodings_say_what_they_saved() {
     let planes = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/ztensor/planes-all.zt");
     let (dense, small) = (to("dense.zt"), to("small.zt"));
     holdall(["convert", planes, &dense, "--dense"]).ends_with(0);
-    let said = holdall(["convert", &dense, &small, "--smallest"]).ends_with(0).err;
-    assert!(said.contains("saved ") && said.contains(" in byte planes, "), "{said}");
+    let note = holdall(["convert", &dense, &small, "--smallest"]).ends_with(0).err;
+    assert!(note.contains("saved ") && note.contains(" in byte planes, "), "{note}");
     let json =
         holdall(["convert", &dense, &small, "--smallest", "-f", "--json"]).ends_with(0).json();
     assert!(json["in_planes"].as_u64().unwrap() >= 4, "{json}");

@@ -121,7 +121,7 @@ def test_versions_are_for_weight_updates_only(tmp_path: Path) -> None:
 def test_a_target_is_opened_without_being_written(tmp_path: Path) -> None:
     base, target = models(tmp_path, 2)
     delta.make(base, target, tmp_path / "d.zt")
-    with delta.open(base, tmp_path / "d.zt") as opened, holdall.open(target) as expected:
+    with delta.open_target(base, tmp_path / "d.zt") as opened, holdall.open(target) as expected:
         assert sorted(opened) == sorted(expected)
         for name in expected:
             a, b = opened[name], expected[name]
@@ -129,5 +129,5 @@ def test_a_target_is_opened_without_being_written(tmp_path: Path) -> None:
             assert np.asarray(a[:2]).tobytes() == np.asarray(b[:2]).tobytes(), name
             assert a.numpy().tobytes() == b.numpy().tobytes(), name
     with pytest.raises(holdall.MalformedError) as e:
-        delta.open(base, target)
+        delta.open_target(base, target)
     assert e.value.code == "delta/not-a-delta"

@@ -90,7 +90,7 @@ fn stored_as(file: &File, name: &str) -> &'static str {
 fn check(file: &File, what: &str) {
     for (spec, bytes, expected) in cases() {
         let name = &spec.name;
-        // What is in planes stays there.
+        // A tensor in planes stays there.
         let stays = what == "planes.zt" && name == "again";
         let expected = if stays { "planes" } else { expected };
         assert_eq!(stored_as(file, name), expected, "{what}: {name}");
@@ -130,7 +130,7 @@ fn each_tensor_has_its_smallest_encoding() {
         let (other, own) = (report.target_len, made.index().source_len());
         assert!(own < other, "{name}: {own} of {other}");
     }
-    // From an encoding that is not the smallest, and from what is already in planes.
+    // From an encoding that is not the smallest, and from one that is in planes already.
     for name in ["zstd.zt", "planes.zt", "smallest.zt"] {
         let again = path(&format!("again-{name}"));
         convert(&holdall::open(path(name)).unwrap(), &again, &smallest).unwrap();

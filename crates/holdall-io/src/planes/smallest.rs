@@ -121,7 +121,7 @@ pub fn smallest_item(tensor: &Tensor) -> Result<Option<Item>> {
 }
 
 /// Returns how a component of an open file is stored in the fewest bytes. Returns `None` if its bytes cannot be sampled without
-/// decoding what is before them.
+/// decoding all bytes before them.
 pub(crate) fn of_component(tensor: &Tensor, c: &Component) -> Result<Option<Smallest>> {
     if c.encoding != Encoding::Raw {
         return Ok(None);
@@ -162,7 +162,7 @@ mod tests {
             let sampled: u64 = ranges.iter().map(|range| range.end - range.start).sum();
             assert_eq!(sampled, len.min(SAMPLED), "{len}");
             assert!(ranges.iter().all(|r| r.start % width == 0 && r.end <= len), "{ranges:?}");
-            assert!(ranges.last().is_some_and(|last| len - last.end < width), "{ranges:?}");
+            assert!(ranges.last().is_some_and(|last| len - last.end <= 4 * width), "{ranges:?}");
         }
     }
 

@@ -38,7 +38,7 @@ __all__ = [
     "convert",
     "fold",
     "make",
-    "open",
+    "open_target",
     "show",
 ]
 
@@ -236,8 +236,8 @@ def apply(
         return made(ApplyReport, _holdall.delta_apply(base, delta, path, versions, _caps(limits), writing, listener))
 
 
-def open(base: _Path, delta: _Path, *, check: Check = "read", limits: Limits | None = None) -> File:
-    """Opens the model that a delta makes of its base, without writing it: a file like others, of which only what is read is computed.
+def open_target(base: _Path, delta: _Path, *, check: Check = "read", limits: Limits | None = None) -> File:
+    """Opens the model that a delta makes of its base, without writing it: a file like others, which computes elements when they are read.
 
     A row of a changed tensor takes a row of the base and the parts of the delta for 2^20 elements. Of the base, only the
     names, types and shapes of the tensors are compared; a changed tensor is compared with its digest once all of it was

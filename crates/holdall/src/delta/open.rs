@@ -1,4 +1,4 @@
-//! The target of a delta as an open file, of which only what is read is computed.
+//! The target of a delta as an open file, which computes elements when they are read.
 
 use super::apply::fitting;
 use super::{BASE, TARGET, UNFIT, is_delta, is_difference, read_head};

@@ -100,7 +100,7 @@ impl DeltaBlocks {
     /// Reads block `block`, as a delta of its own with one block; `get` returns ranges of decoded components.
     ///
     /// # Errors
-    /// Returns [`ROWS`] if there is no such block, the errors of `get`, and the rules of this module about what is in the block.
+    /// Returns [`ROWS`] if there is no such block, the errors of `get`, and the rules of this module about its contents.
     pub fn block(
         &self,
         block: u64,
