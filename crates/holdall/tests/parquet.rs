@@ -87,7 +87,7 @@ fn records_of_every_kind_come_back() {
         let again = filled(&kind, |set| set.fill(rows, &FillOptions::new()).map(drop)).unwrap();
         assert_eq!(values(&again), values(&records), "{form:?}");
         // The file contains a kind, which is equal to the inferred one.
-        let kind = Rows::open(&path).unwrap().kind().unwrap().unwrap();
+        let kind = Rows::open(&path).unwrap().row_schema().unwrap().unwrap();
         let rows = Rows::open(&path).unwrap();
         let found = infer(rows, Some(1), &InferOptions::new(), &SchemaLimits::default()).unwrap();
         assert_eq!(found, kind);
@@ -95,7 +95,7 @@ fn records_of_every_kind_come_back() {
         let other = folder.path().join("rows.json");
         std::fs::rename(&path, &other).unwrap();
         assert_eq!(RecordForm::of_file(&other), Some(form));
-        assert_eq!(Rows::open(&other).unwrap().kind().unwrap(), Some(kind));
+        assert_eq!(Rows::open(&other).unwrap().row_schema().unwrap(), Some(kind));
     }
 }
 
