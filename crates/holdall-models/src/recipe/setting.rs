@@ -134,14 +134,14 @@ fn check(
         return Err(SETTING.broken("the key belongs to the file, which decides its value"));
     }
     if MADE.contains(&key) {
-        let found = old.map_or("not written".to_owned(), |old| format!("{}", old.to_json()));
+        let found = old.map_or("not written".to_owned(), |old| old.to_json().to_string());
         let message = format!("its value follows from the recipe and the tensors: {found}");
         return Err(SETTING.broken(message));
     }
     let architecture = all.get("general.architecture").and_then(Value::as_text);
     let own = key.split_once('.').filter(|(own, _)| Some(*own) == architecture);
     if has_tensors && own.is_some_and(|(_, rest)| SIZES.contains(&rest)) {
-        let found = old.map_or("not written".to_owned(), |old| format!("{}", old.to_json()));
+        let found = old.map_or("not written".to_owned(), |old| old.to_json().to_string());
         let message = format!("its value is a size of the tensors: {found}");
         return Err(SETTING.broken(message));
     }

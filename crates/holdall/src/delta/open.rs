@@ -16,6 +16,7 @@ use holdall_io::source::check_range;
 use holdall_io::{
     ByteSource, Check, DensePieces, File, OpenOptions, ReadHints, Tensor, WriteOptions,
 };
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -50,7 +51,8 @@ pub fn open(base: &File, delta: &File) -> Result<File> {
     encoder.check_attributes(&attributes)?;
     source.push(encoder.begin(&attributes, &[])?);
     let mut count = 0u64;
-    let is_kept = |tensor: &Tensor| !head.removed.iter().any(|name| name == tensor.name());
+    let removed: HashSet<&str> = head.removed.iter().map(|name| &**name).collect();
+    let is_kept = |tensor: &Tensor| !removed.contains(tensor.name());
     for old in base.tensors().filter(is_kept) {
         count += 1;
         match delta.tensor(old.name()) {

@@ -35,8 +35,8 @@ impl Correlation {
             let is_equal = a == b || (a.is_nan() && b.is_nan());
             self.inexact += u64::from(!is_equal);
             let near = rounding.relative * a.abs().max(b.abs()) + rounding.least;
-            // A difference with NaN is NaN, which is not near.
-            let is_near = (a - b).abs() <= near;
+            // A difference with NaN is NaN, which is not near; of infinities, both sides would be infinite.
+            let is_near = near.is_finite() && (a - b).abs() <= near;
             self.unequal += u64::from(!is_equal && !is_near);
             if !(a.is_finite() && b.is_finite()) {
                 continue;
