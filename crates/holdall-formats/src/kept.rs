@@ -1,7 +1,6 @@
 //! Attributes that a format cannot store otherwise, kept as JSON text in its header.
 
 use holdall_collections::HashMap;
-#[cfg(any(feature = "gguf", feature = "hdf5"))]
 use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::Attributes;

@@ -49,7 +49,7 @@ fn is_device(name: &str) -> bool {
             && number.next().is_some_and(is_digit)
             && number.next().is_none()
     };
-    DEVICES.iter().any(|d| is(&d)) || PORTS.iter().any(|p| is_port(&p))
+    DEVICES.iter().any(is) || PORTS.iter().any(is_port)
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ impl FileSink {
         }
         match writer.empty.recv() {
             Ok(piece) => Ok(piece),
-            Err(_) => Err(self.stop_writer().err().unwrap_or_else(|| writer_ended())),
+            Err(_) => Err(self.stop_writer().err().unwrap_or_else(writer_ended)),
         }
     }
 
@@ -218,7 +218,7 @@ impl FileSink {
         if writer.full.send(piece).is_ok() {
             return Ok(());
         }
-        Err(self.stop_writer().err().unwrap_or_else(|| writer_ended()))
+        Err(self.stop_writer().err().unwrap_or_else(writer_ended))
     }
 
     /// Waits until the background thread has written everything.
