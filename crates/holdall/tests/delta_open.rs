@@ -182,7 +182,8 @@ fn a_row_needs_its_block_and_a_row_of_the_base() {
         (counted(&made.folder.path().join("base.zt")), counted(&made.change));
     let read = |counted: &Counted| counted.1.swap(0, Ordering::Relaxed);
     let (base_len, delta_len) = (of_base.len(), of_delta.len());
-    (read(&of_base), read(&of_delta));
+    read(&of_base);
+    read(&of_delta);
     let opened = delta::open(&base, &change).unwrap();
     assert_eq!((read(&of_base), read(&of_delta)), (0, 0), "opening reads no tensor");
     let expected = holdall::open(made.folder.path().join("target.zt")).unwrap();

@@ -60,7 +60,7 @@ fn a_model_is_written_in_parts() {
     let report = converted(&folder, &dir.path().join("count"), &by_count).unwrap();
     assert_eq!(report.convert.files[2], "llama3-bpe-00003-of-00003.gguf");
     let e = convert_model_to(&folder, &file, Vec::new(), &by_count).expect_err("a stream");
-    assert_eq!(e.code(), "shards/place");
+    assert_eq!(e.code(), "shards/target");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_vocabulary_needs_no_tensors() {
     assert!(!has("general.file_type") && !has("general.size_label"));
     assert_eq!(file.attributes().get("llama.block_count"), Some(&integer(9)));
     let e = convert_vocabulary(&folder, &to, &options.with_max_shard_len(1), &Limits::default());
-    assert_eq!(e.unwrap_err().code(), "shards/place");
+    assert_eq!(e.unwrap_err().code(), "shards/target");
 }
 
 /// Writes the model of `gptoss` with the matrices of its experts in blocks, as gpt-oss is published.

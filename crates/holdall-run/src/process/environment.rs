@@ -101,7 +101,7 @@ fn is_passed_by_default(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let is_secret = || name.split('_').any(|word| SECRET_WORDS.contains(&word));
     let is = |other: &&str| is_same_variable(OsStr::new(other), OsStr::new(name));
-    PASSED_NAMES.iter().chain(platform::PASSED_NAMES).any(|other| is(&other))
+    PASSED_NAMES.iter().chain(platform::PASSED_NAMES).any(is)
         || PASSED_PREFIXES.iter().any(|p| name.starts_with(p)) && !is_secret()
 }
 

@@ -98,7 +98,7 @@ enum Content {
     /// A component of one of the files, decoded.
     Component(Tensor, Role),
     /// The elements of a tensor, dense.
-    Elements(DenseTensor),
+    Elements(Box<DenseTensor>),
     /// The elements of a tensor of the target.
     Changed(Box<ChangedTensor>),
 }
@@ -133,7 +133,7 @@ impl TargetSource {
         if matches!(tensor.layout(), Layout::Planes(_) | Layout::Strided) {
             let mut spec = dense_spec(tensor)?;
             spec.attributes = attributes_of_elements(tensor);
-            let content = Content::Elements(DenseTensor::new(tensor.clone()));
+            let content = Content::Elements(Box::new(DenseTensor::new(tensor.clone())));
             return self.add_all(encoder, spec, [(content, None)]);
         }
         let spec = unchanged_item(tensor)?.spec;
@@ -387,7 +387,8 @@ impl ChangedTensor {
             reading.next = range.end;
         }
         reading.cover(range);
-        if reading.covered.as_slice() != [0..len] {
+        let is_covered = matches!(&*reading.covered, [all] if *all == (0..len));
+        if !is_covered {
             return Ok(());
         }
         let in_order = reading.digest.take().filter(|_| reading.next == len);
