@@ -77,7 +77,7 @@ def test_an_adapter_changes_the_converted_model(tmp_path):
     random = np.random.default_rng(5)
     a, b = random.standard_normal((4, 32), np.float32), random.standard_normal((32, 4), np.float32)
     factors = {f"base_model.model.{module}.lora_A.weight": a, f"base_model.model.{module}.lora_B.weight": b}
-    holdall.save(factors, folder / "adapter_model.safetensors")
+    holdall.save(folder / "adapter_model.safetensors", factors)
     config = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "target_modules": ["q_proj"]}
     (folder / "adapter_config.json").write_text(json.dumps(config))
     report = recipes.convert_adapter(folder, tmp_path / "lora.gguf", base=base)
@@ -89,7 +89,7 @@ def test_an_adapter_changes_the_converted_model(tmp_path):
     tensors = {name: np.asarray(value, np.float32) for name, value in holdall.load(base).items()}
     recipes.convert(base, tmp_path / "base.gguf", outtype="f32", tokenizer=False)
     tensors[f"{module}.weight"] = tensors[f"{module}.weight"] + 2 * b @ a
-    holdall.save(tensors, merged / "model.safetensors")
+    holdall.save(merged / "model.safetensors", tensors)
     recipes.convert(merged, tmp_path / "merged.gguf", outtype="f32", tokenizer=False)
     name = "blk.0.attn_q.weight"
     own, expected = (holdall.load(tmp_path / f"{file}.gguf")[name] for file in ("base", "merged"))
