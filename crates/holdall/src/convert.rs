@@ -4,6 +4,7 @@ mod expected;
 #[cfg_attr(not(feature = "onnx"), path = "convert/no_graph.rs")]
 mod graph;
 mod refusals;
+mod report;
 mod scaled;
 mod schema;
 pub(crate) mod shards;
@@ -18,8 +19,7 @@ use holdall_core::layout::cast::{FloatType, Overflow};
 use holdall_core::layout::number::ElementType;
 use holdall_core::ledger::{Expected, Record};
 use holdall_core::{
-    Attributes, DType, Encode, Encoding, Layout, LogicalType, Remedy, Result, Stored, TensorSpec,
-    Value, Warning,
+    Attributes, DType, Encode, Layout, LogicalType, Remedy, Result, TensorSpec, Value, Warning,
 };
 use holdall_formats::shards::{PART, SPLIT};
 use holdall_io::Work;
@@ -31,6 +31,7 @@ use holdall_io::sink::{FileSink, Sink, StreamSink};
 use holdall_io::{File, Tensor, planes};
 use holdall_io::{WriteOptions, Writer};
 use refusals::{Refusals, target_error};
+use report::{report, report_changes, report_stored};
 use shards::Shards;
 use std::io::Write;
 use std::path::Path;
@@ -639,61 +640,6 @@ fn write_items<S: Sink>(
     drop(specs);
     items::write(&mut writer, items, &write.work)?;
     Ok(writer)
-}
-
-/// Adds the cast and reformed tensors to the report.
-fn report_changes(
-    report: &mut ConvertReport,
-    casts: Vec<(String, CastCount)>,
-    forming: Vec<(String, Forming)>,
-) {
-    report.cast = casts.len() as u64;
-    for (name, cast) in casts.into_iter().filter(|(_, cast)| cast.overflowed() > 0) {
-        let count = cast.overflowed();
-        report.overflowed += count;
-        report.overflows.push(Overflowed { name, from: cast.from, to: cast.to, count });
-    }
-    report.reformed = forming.into_iter().map(|(name, form)| form.report(name)).collect();
-}
-
-/// Adds how many tensors are stored in which way.
-fn report_stored(report: &mut ConvertReport, record: &Record) {
-    for (spec, stored) in record.tensors() {
-        let is_coded = |stored: &Stored| stored.encoding != Encoding::Raw;
-        match spec.layout {
-            Layout::Planes(_) => report.in_planes += 1,
-            _ if stored.iter().flatten().any(is_coded) => report.compressed += 1,
-            _ => {}
-        }
-    }
-}
-
-fn report(
-    source_len: u64,
-    warnings: Vec<Warning>,
-    items: &[Item],
-    target_len: u64,
-) -> ConvertReport {
-    let components = || items.iter().flat_map(|i| &i.spec.components);
-    ConvertReport {
-        tensors: items.len() as u64,
-        shared: components().filter(|c| c.shares.is_some()).count() as u64,
-        decoded_len: components()
-            .filter(|c| c.shares.is_none())
-            .fold(0, |n, c| n.saturating_add(c.decoded_len)),
-        source_len,
-        target_len,
-        left_behind: Vec::new(),
-        warnings,
-        cast: 0,
-        overflowed: 0,
-        overflows: Vec::new(),
-        in_planes: 0,
-        compressed: 0,
-        reformed: Vec::new(),
-        dequantized: Vec::new(),
-        files: Vec::new(),
-    }
 }
 
 impl Convert {

@@ -2,7 +2,9 @@
 
 use holdall::convert::convert;
 use holdall::delta::{ApplyOptions, MakeOptions, apply, make, show};
-use holdall::{Convert, DType, File, Layout, LogicalType, TensorSpec, Value, WriteOptions, Writer};
+use holdall::{
+    Attributes, Convert, DType, File, Layout, LogicalType, TensorSpec, Value, WriteOptions, Writer,
+};
 use std::path::{Path, PathBuf};
 
 fn corpus(name: &str) -> PathBuf {
@@ -273,4 +275,70 @@ fn ties_that_a_delta_does_not_have_are_named() {
     let (base, target) = (write("base.zt", 1), write("target.zt", 2));
     let report = make(&base, &target, folder.path().join("d.zt"), &MakeOptions::default()).unwrap();
     assert_eq!(report.not_covered, ["which tensors share their bytes"]);
+}
+
+/// A model of up to four tensors with one of a few values, types and shapes, so that two models often have some in common.
+fn small_model(random: &mut Random, path: &Path) -> File {
+    let mut options = WriteOptions::new().with_overwrite(true);
+    if random.next() % 3 == 0 {
+        let licence = ["MIT", "Apache-2.0"][(random.next() % 2) as usize];
+        let mut attributes = Attributes::new();
+        attributes.set("licence", Value::Text(licence.into()));
+        options = options.with_attributes(attributes);
+    }
+    let mut writer = Writer::create(path, &options).unwrap();
+    for name in ["a", "b", "c", "d"] {
+        if random.next() % 4 == 0 {
+            continue;
+        }
+        let shape = [vec![4, 25], vec![100]][usize::from(random.next() % 8 == 0)].clone();
+        let dtype = [DType::F32, DType::U32][usize::from(random.next() % 8 == 0)];
+        let mut spec = TensorSpec::dense(name, dtype, shape);
+        if random.next() % 8 == 0 {
+            spec.attributes.set("note", Value::Text("kept".into()));
+        }
+        let mut elements = [0u32; 100];
+        elements[(random.next() % 3) as usize] = (random.next() % 2) as u32;
+        let bytes: Vec<u8> = elements.iter().flat_map(|x| x.to_le_bytes()).collect();
+        writer.add(spec, &[&bytes]).unwrap();
+    }
+    writer.finish().unwrap();
+    holdall::open(path).unwrap()
+}
+
+/// Whatever a delta is applied to, the result is its target or an error.
+#[test]
+fn a_result_is_the_target_or_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut random = Random(0xD17A);
+    let (mut applied, mut refused) = (0, 0);
+    for _ in 0..400 {
+        let base = small_model(&mut random, &path("base.zt"));
+        let target = small_model(&mut random, &path("target.zt"));
+        let other = small_model(&mut random, &path("other.zt"));
+        let mut options = MakeOptions::default();
+        options.write = WriteOptions::new().with_overwrite(true);
+        make(&base, &target, path("delta.zt"), &options).unwrap();
+        let delta = holdall::open(path("delta.zt")).unwrap();
+        for start in [&base, &target, &other] {
+            let mut options = ApplyOptions::default();
+            options.write = WriteOptions::new().with_overwrite(true);
+            match apply(start, &delta, path("result.zt"), &options) {
+                Ok(_) => {
+                    applied += 1;
+                    let result = holdall::open(path("result.zt")).unwrap();
+                    let diff = holdall::diff(&result, &target, &holdall::DiffOptions::new());
+                    let diff = diff.unwrap();
+                    assert!(diff.is_identical(), "{diff:?}");
+                }
+                Err(e) => {
+                    assert!(!std::ptr::eq(start, &base), "the base itself is refused: {e}");
+                    assert_eq!(e.code(), "delta/base", "{e}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(applied > 800 && refused > 100, "{applied} applied, {refused} refused");
 }

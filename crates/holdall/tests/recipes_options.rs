@@ -134,7 +134,7 @@ fn metadata_that_contradicts_the_file_is_refused() {
     assert_eq!(refused(&options().with_metadata([other])).0, "recipe/setting");
     assert_eq!(MetadataSetting::parse("no value").unwrap_err().code(), "recipe/setting");
 
-    // An alignment that can be written is, unless another one is asked for.
+    // An alignment that can be written is, unless another one is given.
     let aligned = options().with_metadata([setting("general.alignment=int:4096")]);
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("out.gguf");
@@ -253,7 +253,7 @@ fn blocks_of_the_source_stay_blocks() {
         }
     }
     assert_eq!((blocks, report.outtype), (6, OutType::Bf16));
-    // A type that is asked for is that of all matrices.
+    // A requested type is that of all matrices.
     let bf16 = dir.path().join("bf16.gguf");
     converted(&folder, &bf16, &options().with_outtype(OutType::Bf16)).unwrap();
     let file = holdall::open(&bf16).unwrap();

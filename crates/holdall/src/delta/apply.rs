@@ -9,7 +9,7 @@ use holdall_core::error::Escape as _;
 use holdall_core::layout::delta::{
     ATTRIBUTES, BLOCK, DeltaHead, DeltaType, DeltaView, ElementsDigest, KEY, NOT_DELTA,
 };
-use holdall_core::{ComponentSpec, Encode, Error, Layout, Result, Role, TensorSpec};
+use holdall_core::{Attributes, ComponentSpec, Encode, Error, Layout, Result, Role, TensorSpec};
 use holdall_io::buffer::Buffer;
 use holdall_io::items::{ComponentSource, ComputedPieces, CopyMode, Item};
 use holdall_io::{Check, DensePieces, File, Tensor, Work, WriteOptions};
@@ -71,10 +71,7 @@ pub fn apply(
     let head = read_head(delta)?;
     let checked = check(base, delta, &head, &write.work)?;
     let mut report = ApplyReport { was_applied: checked.was_applied, ..ApplyReport::default() };
-    let mut attributes = match checked.was_applied {
-        true => base.attributes().clone(),
-        false => delta.attributes().clone(),
-    };
+    let mut attributes = delta.attributes().clone();
     attributes.remove(KEY);
     let write = write.clone().with_attributes(attributes);
     let target = Target::new(base, path, write)?;
@@ -84,30 +81,30 @@ pub fn apply(
     let mut made = Vec::new();
     let removed: HashSet<&str> = head.removed.iter().map(String::as_str).collect();
     for old in base.tensors() {
-        if removed.contains(old.name()) && !checked.was_applied {
+        if removed.contains(old.name()) {
             report.removed += 1;
             continue;
         }
-        let new = delta.tensor(old.name()).ok().filter(|_| !checked.was_applied);
-        made.push(match new {
-            None => item(&old, encoder, &forms, &convert)?,
-            Some(new) if is_difference(&new) => {
+        made.push(match delta.tensor(old.name()) {
+            Err(_) => item(&old, encoder, &forms, &convert)?,
+            Ok(new) if is_difference(&new) && checked.was_applied => with_attributes(&old, &new)?,
+            Ok(new) if is_difference(&new) => {
                 report.changed += 1;
                 changed(&old, &new, target.write().work.clone())?
             }
-            Some(new) => {
-                report.whole += 1;
+            Ok(new) => {
+                report.whole += u64::from(!checked.was_applied);
                 whole(&new, encoder, &forms, &convert)?
             }
         });
     }
     let is_new = |tensor: &Tensor| base.tensor(tensor.name()).is_err();
-    for new in delta.tensors().filter(is_new).filter(|_| !checked.was_applied) {
+    for new in delta.tensors().filter(is_new) {
         report.whole += 1;
         made.push(whole(&new, encoder, &forms, &convert)?);
     }
     report.tensors = made.len() as u64;
-    if !checked.was_applied && report.tensors != head.tensors {
+    if report.tensors != head.tensors {
         let (stated, found) = (head.tensors, report.tensors);
         let message = format!("the target has {stated} tensors, but base and delta give {found}");
         return Err(BASE.broken(message).in_source(delta.name()));
@@ -117,7 +114,7 @@ pub fn apply(
 }
 
 pub(super) struct Checked {
-    /// Whether all tensors of the base have the digests of the target.
+    /// Whether the base is the target, by its digest as a whole, or by those of the changed tensors if the delta has no other.
     pub(super) was_applied: bool,
 }
 
@@ -133,6 +130,10 @@ pub(super) fn check(base: &File, delta: &File, head: &DeltaHead, work: &Work) ->
         let message = format!("the base lacks `{}`, which is to be removed", name.escaped());
         BASE.broken(message).in_source(delta.name())
     });
+    if let Some(name) = head.removed.iter().find(|name| delta.tensor(name).is_ok()) {
+        let message = format!("it removes `{}` and has it as well", name.escaped());
+        return Err(NOT_DELTA.broken(message).in_source(delta.name()));
+    }
     let stranger = head.added.iter().flatten().find(|name| base.tensor(name).is_ok());
     if let (None, Some(name)) = (&wrong, stranger) {
         let message = format!("the base has `{}`, which the delta adds", name.escaped());
@@ -165,19 +166,65 @@ pub(super) fn check(base: &File, delta: &File, head: &DeltaHead, work: &Work) ->
             wrong.get_or_insert(e);
         }
     }
-    if let (None, Some(wanted)) = (&wrong, &head.base) {
-        let tensors: Vec<Tensor> = base.tensors().collect();
-        let pairs = tensors.iter().filter_map(|t| Some((t, digests.get(t.name())?.as_str())));
-        let found = digest_of_model(pairs);
-        if found != *wanted {
-            let message = format!("the base has the digest {found}, not {wanted}");
-            wrong = Some(BASE.broken(message).in_source(delta.name()));
-        }
+    let tensors: Vec<Tensor> = base.tensors().collect();
+    let pairs = tensors.iter().filter_map(|t| Some((t, digests.get(t.name())?.as_str())));
+    let found = digest_of_model(pairs);
+    if let Some(wanted) = &head.target {
+        is_target = found == *wanted;
+    }
+    if let (None, Some(wanted)) = (&wrong, &head.base)
+        && found != *wanted
+    {
+        let message = format!("the base has the digest {found}, not {wanted}");
+        wrong = Some(BASE.broken(message).in_source(delta.name()));
+    }
+    if wrong.is_none() {
+        check_target(&tensors, &digests, delta, head)?;
     }
     match wrong {
         Some(e) if !is_target => Err(e),
         wrong => Ok(Checked { was_applied: wrong.is_some() }),
     }
+}
+
+/// Compares the digest of the target with that of the tensors of the result: those of the base, and those of the delta, of which each
+/// is compared with its digest when it is computed.
+fn check_target(
+    base: &[Tensor],
+    digests: &HashMap<String, String>,
+    delta: &File,
+    head: &DeltaHead,
+) -> Result<()> {
+    let Some(wanted) = &head.target else { return Ok(()) };
+    let removed: HashSet<&str> = head.removed.iter().map(String::as_str).collect();
+    let mut result: Vec<(Tensor, String)> = Vec::with_capacity(base.len());
+    for old in base.iter().filter(|old| !removed.contains(old.name())) {
+        match delta.tensor(old.name()) {
+            Err(_) => {
+                let digest = digests.get(old.name()).cloned().unwrap_or_default();
+                result.push((old.clone(), digest));
+            }
+            Ok(new) if is_difference(&new) => {
+                let digest = view(&new)?.target().to_owned();
+                if digest.starts_with("sha256:") {
+                    // The digest of the whole has those of the other kind.
+                    return Ok(());
+                }
+                result.push((old.clone(), digest));
+            }
+            Ok(_) => {}
+        }
+    }
+    for new in delta.tensors().filter(|new| !is_difference(new)) {
+        let digest = digest_of(&new, None)?;
+        result.push((new, digest));
+    }
+    let found = digest_of_model(result.iter().map(|(tensor, digest)| (tensor, digest.as_str())));
+    if found == *wanted {
+        return Ok(());
+    }
+    let message = format!("the result would have the digest {found}, not {wanted}");
+    Err(TARGET.broken(message).in_source(delta.name()))
 }
 
 /// Returns the tensor of the base that a difference belongs to, if it has the same type and shape.
@@ -219,6 +266,20 @@ pub(super) fn whole(
     }
 }
 
+/// Returns an item for a tensor that has the elements of the target already, with the attributes of the target.
+pub(super) fn with_attributes(old: &Tensor, new: &Tensor) -> Result<Item> {
+    let mut item = dense_item(old)?;
+    item.spec.attributes = target_attributes(new);
+    Ok(item)
+}
+
+/// Returns the attributes that a tensor of layout `delta` gives the tensor of the target.
+pub(super) fn target_attributes(new: &Tensor) -> Attributes {
+    let own = |key: &str| ATTRIBUTES.contains(&key);
+    let attributes = new.attributes().iter().filter(|(key, _)| !own(key));
+    attributes.map(|(key, value)| (key.to_owned(), value.clone())).collect()
+}
+
 /// Returns an item for a tensor that is computed from the base and a difference.
 pub(super) fn changed(old: &Tensor, new: &Tensor, work: Work) -> Result<Item> {
     let element_type =
@@ -227,13 +288,11 @@ pub(super) fn changed(old: &Tensor, new: &Tensor, work: Work) -> Result<Item> {
     let mut data =
         ComponentSpec::new(Role::Data, element_type.dtype, element_type.len_of(old.count()));
     data.logical_type = element_type.logical_type;
-    let own = |key: &str| ATTRIBUTES.contains(&key);
-    let attributes = new.attributes().iter().filter(|(key, _)| !own(key));
     let spec = TensorSpec {
         name: new.name().to_owned(),
         shape: new.shape().to_vec(),
         layout: Layout::Dense,
-        attributes: attributes.map(|(key, value)| (key.to_owned(), value.clone())).collect(),
+        attributes: target_attributes(new),
         components: vec![data],
     };
     let (old, new) = (old.clone(), new.clone());

@@ -1,6 +1,6 @@
 //! Applying a delta to the file of its base, instead of writing the target anew.
 
-use super::apply::{changed, check, whole};
+use super::apply::{changed, check, target_attributes, whole, with_attributes};
 use super::{ApplyReport, BASE, UNFIT, is_delta, is_difference, read_head};
 use crate::convert::Convert;
 use crate::edit::{Edit, HEADER_FIRST};
@@ -61,7 +61,14 @@ pub fn apply_in_place(
     let work = options.write.work.clone();
     let checked = check(&base, delta, &head, &work)?;
     let mut report = ApplyReport { was_applied: checked.was_applied, ..ApplyReport::default() };
-    if checked.was_applied {
+    let mut attributes = delta.attributes().clone();
+    attributes.remove(KEY);
+    let has_attributes = *base.attributes() == attributes
+        && delta.tensors().filter(is_difference).all(|new| {
+            let attributes = target_attributes(&new);
+            base.tensor(new.name()).is_ok_and(|old| *old.attributes() == attributes)
+        });
+    if checked.was_applied && has_attributes {
         (report.tensors, report.len) = (base.len() as u64, base.index().source_len());
         return Ok(report);
     }
@@ -69,7 +76,7 @@ pub fn apply_in_place(
     let encoder = write.encoder(format)?;
     let forms = SparseForms::for_encoder(&*encoder);
     let convert = Convert::new(write.clone());
-    for name in &head.removed {
+    for name in head.removed.iter().filter(|_| !checked.was_applied) {
         edit.remove(name)?;
         report.removed += 1;
     }
@@ -78,12 +85,13 @@ pub fn apply_in_place(
         let old = base.tensor(new.name()).ok();
         tensors += u64::from(old.is_none());
         edit.put(match old.filter(|_| is_difference(&new)) {
+            Some(old) if checked.was_applied => with_attributes(&old, &new)?,
             Some(old) => {
                 report.changed += 1;
                 changed(&old, &new, work.clone())?
             }
             None => {
-                report.whole += 1;
+                report.whole += u64::from(!checked.was_applied);
                 whole(&new, &*encoder, &forms, &convert)?
             }
         })?;

@@ -42,12 +42,7 @@ impl Target {
         let format = match &folder {
             Some(folder) => {
                 FolderSink::check(path, write.overwrite, &SHARDS_TARGET)?;
-                if let (Ok(source), Ok(own)) = (folder.path.canonicalize(), path.canonicalize())
-                    && source == own
-                {
-                    let message = "the base is in this folder, which would be replaced";
-                    return Err(SHARDS_TARGET.broken(message).in_source(path.display()));
-                }
+                check_folders(&folder.path, path)?;
                 folder.format
             }
             None => write.format_for(path)?,
@@ -203,6 +198,27 @@ impl SourceFolder {
         sink.finish(write.durability)?;
         Ok(len)
     }
+}
+
+/// Checks that the result does not replace the base, and is not in its folder, of which all files are copied.
+fn check_folders(base: &Path, path: &Path) -> Result<()> {
+    let Ok(base) = base.canonicalize() else { return Ok(()) };
+    if path.canonicalize().is_ok_and(|own| own == base) {
+        let message = "the base is in this folder, which would be replaced";
+        return Err(SHARDS_TARGET.broken(message).in_source(path.display()));
+    }
+    // The folders above a new one need not exist.
+    let above = path.ancestors().skip(1).map(|folder| match folder == Path::new("") {
+        true => Path::new("."),
+        false => folder,
+    });
+    let existing = { above }.find_map(|folder| folder.canonicalize().ok());
+    if existing.is_some_and(|folder| folder.starts_with(&base)) {
+        let message = "it lies in the folder of the base, whose files are copied";
+        let e = SHARDS_TARGET.broken(message).in_source(path.display());
+        return Err(e.with_hint("name a folder outside that of the base"));
+    }
+    Ok(())
 }
 
 /// The most folders that lie in each other: a link to a folder may lead round.

@@ -48,8 +48,12 @@ use catalog::Catalog;
 pub(crate) use catalog::{index_text, is_index};
 use holdall_core::error::Escape as _;
 use holdall_core::model::Warning;
-use holdall_core::{Attributes, EncodeOptions, Error, Layout, Remedy, Result, TensorSpec, Value};
-use holdall_io::error::{CANNOT_EDIT, NEEDED, NO_ATTRIBUTE, NOT_FOUND, SEVERAL_FILES};
+use holdall_core::{
+    Attributes, EncodeOptions, Encoding, Error, Layout, Remedy, Result, TensorSpec, Value,
+};
+use holdall_io::error::{
+    CANNOT_EDIT, NEEDED, NO_ATTRIBUTE, NOT_FOUND, NOT_IN_FORMAT, SEVERAL_FILES,
+};
 use holdall_io::items::{self, ComponentSource, Item};
 use holdall_io::select::nearest;
 use holdall_io::source::FileSource;
@@ -428,6 +432,7 @@ impl Edit {
     /// Makes all changes. In an edit of several files, if `stop` returns `true` after a step, everything is
     /// left as it is at that step.
     fn commit_until(self, stop: &mut dyn FnMut(several::Step) -> bool) -> Result<EditReport> {
+        check_encoding(&self.write)?;
         let merges = self.merges_attributes();
         let Edit { path, options, file, write, mut parts, catalog, .. } = self;
         if let Catalog::Index { .. } = &catalog {
@@ -509,6 +514,18 @@ pub fn compact(path: impl AsRef<Path>, write: WriteOptions) -> Result<EditReport
     compact_with(path, write, &OpenOptions::new())
 }
 
+/// The hint of errors for encodings that edits do not write.
+const BY_CONVERTING: &str = "`holdall convert` writes all tensors of a file in another encoding";
+
+/// Checks that new tensors can be written in the encoding: planes are made from whole files.
+fn check_encoding(write: &WriteOptions) -> Result<()> {
+    if write.has_planes() || write.has_smallest() {
+        let message = "an edit writes tensors raw or compressed, not in planes";
+        return Err(NOT_IN_FORMAT.broken(message).with_hint(BY_CONVERTING));
+    }
+    Ok(())
+}
+
 /// Rewrites the model at `path` without unused bytes, opened as by [`Edit::open_with`].
 ///
 /// # Errors
@@ -520,6 +537,10 @@ pub fn compact_with(
 ) -> Result<EditReport> {
     let path = path.as_ref();
     operations::check(Operation::Compact, path)?;
+    if write.encoding() != Encoding::Raw || write.has_planes() || write.has_smallest() {
+        let message = "compacting keeps the encoding of each tensor";
+        return Err(NOT_IN_FORMAT.broken(message).with_hint(BY_CONVERTING));
+    }
     let options = options.unmapped();
     let (_, catalog, mut parts) = catalog::open(path, &options)?;
     let is_alone = parts.len() == 1;
