@@ -201,7 +201,7 @@ impl Stepped for Factored {
 
     fn mapped(mut self, function: Function) -> Result<Factored> {
         match function {
-            // What is added to the matrix of the base model is not part of its change.
+            // A constant that the recipe adds is in the matrix of the base model, not in its change.
             Function::Cast | Function::Add(_) => {}
             Function::Multiply(_) => {
                 self.left = self.left.mapped(Function::Cast).mapped(function);

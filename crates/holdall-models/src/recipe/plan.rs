@@ -197,7 +197,7 @@ impl Recipe {
         Ok(Plan { outputs, metadata, left_out, warnings, outtype, source })
     }
 
-    /// Returns the names that the caller gives: those of files, and what is known about the conversion.
+    /// Returns the names that the caller gives: those of files, and properties of the conversion.
     pub(super) fn given(&self, input: &Input<'_>, outtype: OutType) -> Vec<(String, Value)> {
         let mut given: Vec<(String, Value)> = Vec::new();
         for (name, path) in &self.files {
