@@ -7,6 +7,7 @@ use crate::location::Location;
 use crate::model::ModelFile;
 use crate::options::{Io, OpenOptions};
 use crate::planes;
+use crate::composite::Originals;
 use crate::quantized::{Quantized, Weights};
 use crate::source::ByteSource;
 use bytes::Bytes;
@@ -85,10 +86,10 @@ impl File {
     }
 
     /// Returns the same file with another index over the same sources, whose order is to be kept.
-    pub(crate) fn with_index_in_order(&self, index: Index) -> File {
+    pub(crate) fn with_index_in_order(&self, index: Index, originals: Originals) -> File {
         let mut file = self.with_weights(index, Weights::new());
         if let Some(inner) = Arc::get_mut(&mut file.0) {
-            inner.quantized = Quantized::in_order();
+            inner.quantized = Quantized::in_order(originals);
         }
         file
     }
