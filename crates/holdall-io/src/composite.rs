@@ -219,19 +219,24 @@ impl File {
 
     /// Returns the texts that describe the quantization and that the file itself has.
     pub(crate) fn own_texts(&self) -> Option<QuantizationTexts> {
-        let Some(Value::Map(pairs)) = self.attributes().get(TEXTS) else { return None };
-        let text = |name: &str| {
-            let (_, value) = pairs.iter().find(|(key, _)| key.as_text() == Some(name))?;
-            value.as_text().map(ToOwned::to_owned)
-        };
-        Some(QuantizationTexts {
-            config: text("config.json"),
-            quantize_config: text("quantize_config.json"),
-            hf_quant_config: text("hf_quant_config.json"),
-            quanto_qmap: text("quanto_qmap.json"),
-            metadata: self.attributes().clone(),
-        })
+        texts_of(self.attributes())
     }
+}
+
+/// Returns the texts that describe the quantization and that are in an attribute of a file.
+pub(crate) fn texts_of(attributes: &Attributes) -> Option<QuantizationTexts> {
+    let Some(Value::Map(pairs)) = attributes.get(TEXTS) else { return None };
+    let text = |name: &str| {
+        let (_, value) = pairs.iter().find(|(key, _)| key.as_text() == Some(name))?;
+        value.as_text().map(ToOwned::to_owned)
+    };
+    Some(QuantizationTexts {
+        config: text("config.json"),
+        quantize_config: text("quantize_config.json"),
+        hf_quant_config: text("hf_quant_config.json"),
+        quanto_qmap: text("quanto_qmap.json"),
+        metadata: attributes.clone(),
+    })
 }
 
 impl Tensor {
@@ -277,7 +282,7 @@ struct Entry {
     component: Component,
 }
 
-fn is_composite(tensor: &TensorInfo) -> bool {
+pub(crate) fn is_composite(tensor: &TensorInfo) -> bool {
     names::is_composite(tensor.layout(), tensor.attributes())
 }
 

@@ -4,20 +4,23 @@
 //! [`QuantizedWeight`](Layout::QuantizedWeight), whose components are the stored tensors. So everything that computes
 //! with tensors works with weights too, and reads their bytes with the same checks.
 
+mod texts;
+
+pub(crate) use texts::check_joined;
+
 use crate::composite::Originals;
 use crate::file::{File, Tensor};
 use crate::load::LoadOptions;
-use crate::location::{Folder, Location, Site};
+use crate::location::{Location, Site};
 use bytes::Bytes;
 use holdall_core::layout::Decoded;
 use holdall_core::model::IndexBuilder;
-use holdall_core::{Component, Error, Extent, Layout, Result, Role, Value};
+use holdall_core::{Component, Extent, Layout, Result, Role, Value};
 use holdall_models::quantized::{
-    Kind, PARAMETER, QuantizationTexts, QuantizedWeight, StoredTensor, StoredTensors, TEXT, WeightValues,
+    Kind, PARAMETER, QuantizationTexts, QuantizedWeight, StoredTensor, StoredTensors, WeightValues,
     find, may_be_quantized, small_tensors,
 };
 use std::collections::{HashMap, HashSet};
-use std::io::ErrorKind;
 use std::sync::{Arc, OnceLock};
 
 /// The quantized weights of an index, by the positions of their tensors.
@@ -185,7 +188,7 @@ impl File {
         if let Some(texts) = self.own_texts() {
             return Ok(texts);
         }
-        let mut texts = QuantizationTexts {
+        let texts = QuantizationTexts {
             metadata: self.attributes().clone(),
             ..QuantizationTexts::default()
         };
@@ -200,36 +203,8 @@ impl File {
             return Ok(texts);
         }
         let folder = Site::new(self.options(), location)?.folder;
-        let read = |name: &str| self.read_text(&folder, name);
-        texts.config = read("config.json")?;
-        texts.quantize_config = match read("quantize_config.json")? {
-            Some(text) => Some(text),
-            None => read("quant_config.json")?,
-        };
-        texts.hf_quant_config = read("hf_quant_config.json")?;
-        texts.quanto_qmap = read("quanto_qmap.json")?;
-        Ok(texts)
-    }
-
-    /// Reads a text in a folder. Returns `None` if there is no such file.
-    fn read_text(&self, folder: &Folder, name: &str) -> Result<Option<String>> {
-        if folder.has(name) == Some(false) {
-            return Ok(None);
-        }
-        let found = match folder.find(self.options(), name, false) {
-            Ok(found) => found,
-            Err(e) if is_absent(&e) => return Ok(None),
-            Err(e) => return Err(e),
-        };
-        let (len, most) = (found.source.len(), self.limits().text_len);
-        if len > most {
-            let message = format!("the text has {len} bytes, at most {most}");
-            return Err(TEXT.broken(message).in_source(&found.name));
-        }
-        let bytes = found.source.read_range(0..len).map_err(|e| e.in_source(&found.name))?;
-        let text = std::str::from_utf8(&bytes);
-        let text = text.map_err(|_| TEXT.broken("the text is not UTF-8").in_source(&found.name))?;
-        Ok(Some(text.trim_start_matches('\u{feff}').to_owned()))
+        let metadata = texts.metadata;
+        Ok(QuantizationTexts { metadata, ..texts::read(self.options(), &folder)? })
     }
 
     /// Returns the model with each quantized weight as one tensor under its own name, in place of the tensors that store
@@ -363,12 +338,6 @@ impl File {
 pub(crate) fn stated(file: &File, extent: Extent) -> &[u8] {
     let range = extent.start as usize..extent.end as usize;
     file.index().stated().get(range).unwrap_or_default()
-}
-
-/// Returns `true` if the error says that a file does not exist.
-fn is_absent(e: &Error) -> bool {
-    let is_io = e.io().is_some_and(|e| e.kind() == ErrorKind::NotFound);
-    is_io || e.kind() == holdall_core::ErrorKind::NotFound
 }
 
 impl Tensor {

@@ -139,6 +139,42 @@ fn weights_of_different_texts_are_not_joined() {
 }
 
 #[test]
+fn files_of_different_texts_are_not_one_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/quantized");
+    let (_, a) = described("gptq-4bit", dir.path());
+    // So that the names differ.
+    let b = dir.path().join("b.zt");
+    let all = renames(&["*=other.*"]);
+    let source = open("gptq-4bit-v2");
+    convert(&source, &b, &options().with_described().with_renames(all.clone())).unwrap();
+    let folder = dir.path().join("folder");
+    std::fs::create_dir(&folder).unwrap();
+    let stored = folder.join("b.safetensors");
+    convert(&source, &stored, &options().with_renames(all.clone())).unwrap();
+    for text in ["config.json", "quantize_config.json"] {
+        let from = corpus.join("gptq-4bit-v2").join(text);
+        if from.exists() {
+            std::fs::copy(from, folder.join(text)).unwrap();
+        }
+    }
+    let plain = corpus.join("gptq-4bit/model.safetensors");
+    for (one, other) in [(&a, &b), (&plain, &stored), (&a, &stored), (&plain, &b)] {
+        let e = holdall::OpenOptions::new().open_all(&[one, other]).map(drop).unwrap_err();
+        assert_eq!(e.code(), "quantized-weight/parameter", "{one:?} {other:?}");
+    }
+    // The same texts are no hindrance.
+    convert(&open("gptq-4bit"), &b, &options().with_described().with_renames(all)).unwrap();
+    let both = holdall::OpenOptions::new().open_all(&[&a, &b]).unwrap();
+    let joined = dir.path().join("joined.zt");
+    let own = both.stored();
+    // Both were stored under the same names, which the texts use.
+    assert_eq!(own.map(drop).unwrap_err().code(), "quantized-weight/parameter");
+    let e = convert(&both, &joined, &options()).unwrap_err();
+    assert_eq!(e.code(), "quantized-weight/parameter");
+}
+
+#[test]
 fn a_faulty_weight_keeps_its_fault() {
     let dir = tempfile::tempdir().unwrap();
     let (file, _) = described("err-missing-scale", dir.path());
