@@ -3,8 +3,8 @@
 
 mod names;
 
-pub use names::check_described;
 pub(crate) use names::Originals;
+pub use names::check_described;
 
 use crate::file::{File, Tensor};
 use crate::quantized::Weights;

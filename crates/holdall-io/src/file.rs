@@ -1,13 +1,13 @@
 //! An open file and its tensors.
 
 use crate::checked::{Check, Covering};
+use crate::composite::Originals;
 use crate::error::{NO_COMPONENT, NOT_FOUND};
 use crate::executor::{ErrorContext, Pieces, Sources};
 use crate::location::Location;
 use crate::model::ModelFile;
 use crate::options::{Io, OpenOptions};
 use crate::planes;
-use crate::composite::Originals;
 use crate::quantized::{Quantized, Weights};
 use crate::source::ByteSource;
 use bytes::Bytes;

@@ -142,10 +142,13 @@ impl File {
                 other.is_some_and(|other| other.has_same_meaning(weight))
             });
             if !is_alike {
-                let message = "the texts of the model do not describe the weight alike by its new name";
+                let message =
+                    "the texts of the model do not describe the weight alike by its new name";
                 return Err(PARAMETER
                     .broken(message)
-                    .with_hint("write zTensor, which keeps the name that the texts use, or `--dense`")
+                    .with_hint(
+                        "write zTensor, which keeps the name that the texts use, or `--dense`",
+                    )
                     .in_tensor(weight.name())
                     .in_source(self.name()));
             }

@@ -6,8 +6,8 @@ mod graph;
 mod refusals;
 mod scaled;
 mod schema;
-mod source;
 pub(crate) mod shards;
+mod source;
 
 pub use schema::{infer_schema, schema, schema_of_tensors};
 

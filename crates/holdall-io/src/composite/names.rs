@@ -130,6 +130,7 @@ pub fn check_described<'a>(
     let mut originals: HashSet<&str> = HashSet::new();
     let mut expected = None;
     let mut has_any = false;
+    let mut twice = None;
     for (name, layout, attributes) in tensors {
         if !is_composite(layout, attributes) {
             names.push((name.to_owned(), name));
@@ -140,9 +141,8 @@ pub fn check_described<'a>(
         let own = attributes.get(TEXTS_DIGEST).and_then(Value::as_text);
         if own.is_some_and(|own| own != expected) {
             let message = format!("the texts in `{TEXTS}` of the file are not those of the weight");
-            return Err(PARAMETER.broken(message).with_hint(
-                "weights of models with different configurations stay in different files, or become dense",
-            ).in_tensor(name));
+            let hint = "weights of models with different configurations stay in different files, or become dense";
+            return Err(PARAMETER.broken(message).with_hint(hint).in_tensor(name));
         }
         let original = attributes.get(NAME).and_then(Value::as_text).unwrap_or(name);
         let Some(Value::Array(all)) = attributes.get(STORED) else { continue };
@@ -152,11 +152,7 @@ pub fn check_described<'a>(
             let Some(stored) = found.and_then(|(_, value)| value.as_text()) else { continue };
             names.push((stored_name(name, original, stored)?, name));
             if !originals.insert(stored) {
-                let message = format!(
-                    "another weight was stored as `{}` before it was renamed too",
-                    stored.escaped()
-                );
-                return Err(PARAMETER.broken(message).in_tensor(name));
+                twice.get_or_insert((name, stored));
             }
         }
     }
@@ -164,11 +160,19 @@ pub fn check_described<'a>(
         return Ok(());
     }
     names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        Some(pair) => {
-            let (name, weight) = (pair[0].0.escaped(), pair[1].1.escaped());
-            let message = format!("it would also be the name of a stored tensor of `{weight}`");
-            Err(SAME_NAME.broken(message).in_tensor(name.to_string()))
+    if let Some(pair) = names.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        let message = format!(
+            "it would be the name of two tensors, as stored ones count: see `{}` and `{}`",
+            pair[0].1.escaped(),
+            pair[1].1.escaped()
+        );
+        return Err(SAME_NAME.broken(message).in_tensor(&pair[0].0));
+    }
+    match twice {
+        Some((name, stored)) => {
+            let stored = stored.escaped();
+            let message = format!("two weights were stored as `{stored}`, and were then renamed");
+            Err(PARAMETER.broken(message).in_tensor(name))
         }
         None => Ok(()),
     }
