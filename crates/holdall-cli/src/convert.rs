@@ -327,6 +327,9 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         out.publish()?;
     }
     drop(options);
+    if args.described && !file.has_described_weights() {
+        not_described(session, &file)?;
+    }
     untouched(session, &forms, &report);
     if args.writing.is_smallest() && !session.json() {
         session.note(saved(&report));
@@ -568,6 +571,19 @@ fn saved(report: &ConvertReport) -> String {
         count(report.in_planes, "tensor"),
         report.compressed,
     )
+}
+
+/// Says which quantized weights `--described` could not describe, or that there are none.
+fn not_described(session: &Session, file: &File) -> Result<(), Failure> {
+    let all = file.quantized_weights()?;
+    let faulty = all.iter().filter(|weight| weight.fault().is_some()).count() as u64;
+    if all.is_empty() {
+        session.warn("`--described` had no effect: the model has no quantized weights");
+    } else if faulty > 0 {
+        let n = count(faulty, "quantized weight");
+        session.warn(format!("{n} with a fault stayed as stored: `holdall inspect` shows why"));
+    }
+    Ok(())
 }
 
 /// Returns what the target lacks, in words: also the tensors next to quantized weights that do not change their values.

@@ -281,6 +281,8 @@ fn choose(tensor: &Tensor, args: &ExtractArgs, format: Format) -> Result<Extract
     let whole = *tensor.layout() == Layout::Dense && c.role == Role::Data;
     let shape = if whole {
         tensor.shape().to_vec()
+    } else if let Some(shape) = tensor.stored_shape(&c.role) {
+        shape
     } else {
         let len = match c.decoded_len {
             Some(len) => len,

@@ -79,3 +79,33 @@ fn weights_are_extracted_by_rows() {
     holdall([&["extract", &case("fp8-block"), name][..], &args].concat()).ends_with(0);
     assert_eq!(std::fs::read(&out).unwrap().len(), 3 * 192 * 4);
 }
+
+#[test]
+fn described_weights_are_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (zt, npy) = (path("a.zt"), path("scale.npy"));
+    holdall(["convert", &case("fp8-block"), &zt, "--described"]).ends_with(0);
+    let verified = holdall(["verify", &zt]).ends_with(0);
+    assert!(!verified.out.contains("unknown layout"), "{verified:?}");
+    assert!(verified.out.contains("with components that fit the shape"), "{verified:?}");
+    let shown = holdall(["inspect", "--json", &case("fp8-block")]).ends_with(0).json();
+    let tensors = shown["tensors"].as_array().unwrap();
+    let scale = tensors.iter().find(|t| t["name"].as_str().unwrap().ends_with("_scale_inv"));
+    let (name, shape) = (scale.unwrap()["name"].as_str().unwrap(), &scale.unwrap()["shape"]);
+    let weight = name.strip_suffix("_scale_inv").unwrap();
+    holdall(["extract", &zt, weight, "--component", "scale", "-o", &npy]).ends_with(0);
+    let bytes = std::fs::read(&npy).unwrap();
+    let sizes = format!("'shape': ({}, {})", shape[0], shape[1]);
+    assert!(String::from_utf8_lossy(&bytes).contains(&sizes), "{shape}");
+    // A comparison of values sees no difference.
+    holdall(["diff", &case("fp8-block"), &zt, "--dequantize"]).ends_with(0);
+    // Nothing could be described, which is said.
+    let said = holdall(["convert", &case("err-missing-scale"), &path("e.zt"), "--described"]);
+    assert!(said.ends_with(0).err.contains("stayed as stored"), "{said:?}");
+    holdall(["convert", &path("e.zt"), &path("e.npz"), "--dense"]).ends_with(1);
+    let plain = path("plain.safetensors");
+    holdall(["convert", &zt, &plain, "--dense"]).ends_with(0);
+    let said = holdall(["convert", &plain, &path("p.zt"), "--described"]);
+    assert!(said.ends_with(0).err.contains("had no effect"), "{said:?}");
+}

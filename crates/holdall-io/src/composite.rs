@@ -1,6 +1,11 @@
 //! Quantized weights as one tensor each, which names its kind and has the stored tensors as components: what
 //! [`File::described`] makes of the tensors of a checkpoint, and [`File::stored`] undoes.
 
+mod names;
+
+pub(crate) use names::Originals;
+pub use names::check_described;
+
 use crate::file::{File, Tensor};
 use crate::quantized::Weights;
 use holdall_core::model::IndexBuilder;
@@ -12,6 +17,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 const LAYOUT: &str = "quantized.";
 /// The attribute of a tensor that describes its stored tensors.
 const STORED: &str = "holdall.stored";
+/// The attribute of a tensor with the name of the weight when it was described: the texts call it so.
+const NAME: &str = "holdall.name";
+/// The attribute of a tensor with the SHA-256 of the texts with which the weight was found.
+const TEXTS_DIGEST: &str = "holdall.quantization_texts_digest";
 /// The attribute of a file with the texts that describe the quantization, by the names of their files.
 const TEXTS: &str = "holdall.quantization_texts";
 
@@ -45,20 +54,25 @@ impl File {
             by_first.insert(*first, weight);
             consumed.extend(own);
         }
-        if by_first.is_empty() {
+        // The texts are kept also if all weights have a fault, so that they still have it.
+        let texts = match all.is_empty() {
+            true => Vec::new(),
+            false => pairs_of(&self.quantization_texts()?),
+        };
+        if by_first.is_empty() && texts.is_empty() {
             return Ok(self.clone());
         }
         let mut builder = IndexBuilder::for_files(index.format(), index.version(), self.limits());
         builder.absorb(index, |_| false)?;
         let mut attributes = index.attributes().clone();
-        let texts = pairs_of(&self.quantization_texts()?);
         if !texts.is_empty() {
             attributes.set(TEXTS, Value::Map(texts));
         }
+        let digest = names::digest(&attributes);
         builder.attributes(attributes);
         for (position, tensor) in index.tensors().enumerate() {
             if let Some(weight) = by_first.get(&position) {
-                self.add_composite(&mut builder, weight)?;
+                self.add_composite(&mut builder, weight, &digest)?;
             }
             if !consumed.contains(&position) {
                 builder.copy(tensor.name(), &tensor, index, |extent| extent)?;
@@ -68,7 +82,12 @@ impl File {
         Ok(self.with_weights(index, Weights::new()))
     }
 
-    fn add_composite(&self, builder: &mut IndexBuilder, weight: &QuantizedWeight) -> Result<()> {
+    fn add_composite(
+        &self,
+        builder: &mut IndexBuilder,
+        weight: &QuantizedWeight,
+        digest: &str,
+    ) -> Result<()> {
         let index = self.index();
         let layout = Layout::Other(format!("{LAYOUT}{}", weight.kind().as_str()).into());
         builder.tensor(weight.name(), weight.shape(), layout)?;
@@ -96,6 +115,8 @@ impl File {
         for (name, value) in weight.parameters() {
             attributes.set(*name, text(value));
         }
+        attributes.set(NAME, text(weight.name()));
+        attributes.set(TEXTS_DIGEST, text(digest));
         attributes.set(STORED, Value::Array(stored));
         builder.tensor_attributes(attributes);
         self.add_components(builder, weight)
@@ -127,12 +148,12 @@ impl File {
         builder.attributes(index.attributes().clone());
         let mut at_position: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
         let mut others = Vec::new();
+        let mut originals = Originals::default();
         for tensor in index.tensors() {
             match is_composite(&tensor) && tensor.fault().is_none() {
                 true => {
-                    for entry in
-                        entries(&tensor).map_err(|e| in_file(e.in_tensor(tensor.name())))?
-                    {
+                    let own = entries(&tensor, &mut originals);
+                    for entry in own.map_err(|e| in_file(e.in_tensor(tensor.name())))? {
                         at_position.entry(entry.position).or_default().push(entry);
                     }
                 }
@@ -158,8 +179,11 @@ impl File {
             }
             position = position.saturating_add(1);
         }
-        let index = builder.finish().map_err(in_file)?;
-        Ok(self.with_index_in_order(index))
+        let stored = builder.finish().map_err(in_file)?;
+        let all: Vec<_> = index.tensors().collect();
+        let all = all.iter().map(|one| (one.name(), one.layout(), one.attributes()));
+        names::check_described(all, index.attributes()).map_err(in_file)?;
+        Ok(self.with_index_in_order(stored, originals))
     }
 
     fn add_stored(&self, builder: &mut IndexBuilder, entry: Entry) -> Result<()> {
@@ -175,21 +199,44 @@ impl File {
         builder.component(Component { role: Role::Data, stored, ..c })
     }
 
+    /// Returns the attribute of the file with the texts that describe the quantization, if it has one: its key and its value.
+    pub fn quantization_attribute(&self) -> Option<(&'static str, &Value)> {
+        Some((TEXTS, self.attributes().get(TEXTS)?))
+    }
+
+    /// Returns `true` if an attribute of this file has the texts that the other has in its folder: then
+    /// [the attribute](File::quantization_attribute) is no difference.
+    ///
+    /// # Errors
+    /// Returns `quantized-weight/text`; an `Io` error.
+    pub fn has_texts_of(&self, other: &File) -> Result<bool> {
+        let has_own = |file: &File| file.quantization_attribute().is_some();
+        if has_own(self) == has_own(other) {
+            return Ok(false);
+        }
+        Ok(pairs_of(&self.quantization_texts()?) == pairs_of(&other.quantization_texts()?))
+    }
+
     /// Returns the texts that describe the quantization and that the file itself has.
     pub(crate) fn own_texts(&self) -> Option<QuantizationTexts> {
-        let Some(Value::Map(pairs)) = self.attributes().get(TEXTS) else { return None };
-        let text = |name: &str| {
-            let (_, value) = pairs.iter().find(|(key, _)| key.as_text() == Some(name))?;
-            value.as_text().map(ToOwned::to_owned)
-        };
-        Some(QuantizationTexts {
-            config: text("config.json"),
-            quantize_config: text("quantize_config.json"),
-            hf_quant_config: text("hf_quant_config.json"),
-            quanto_qmap: text("quanto_qmap.json"),
-            metadata: self.attributes().clone(),
-        })
+        texts_of(self.attributes())
     }
+}
+
+/// Returns the texts that describe the quantization and that are in an attribute of a file.
+pub(crate) fn texts_of(attributes: &Attributes) -> Option<QuantizationTexts> {
+    let Some(Value::Map(pairs)) = attributes.get(TEXTS) else { return None };
+    let text = |name: &str| {
+        let (_, value) = pairs.iter().find(|(key, _)| key.as_text() == Some(name))?;
+        value.as_text().map(ToOwned::to_owned)
+    };
+    Some(QuantizationTexts {
+        config: text("config.json"),
+        quantize_config: text("quantize_config.json"),
+        hf_quant_config: text("hf_quant_config.json"),
+        quanto_qmap: text("quanto_qmap.json"),
+        metadata: attributes.clone(),
+    })
 }
 
 impl Tensor {
@@ -198,6 +245,25 @@ impl Tensor {
         let name = self.layout().as_str().strip_prefix(LAYOUT)?;
         let kind = holdall_models::quantized::KINDS.iter().find(|kind| kind.as_str() == name);
         kind.copied().filter(|_| self.info().attributes().get(STORED).is_some())
+    }
+
+    /// Returns the shape of the stored tensor that a component of a described weight is.
+    pub fn stored_shape(&self, role: &Role) -> Option<Vec<u64>> {
+        self.described_weight()?;
+        let all = entries(self.info(), &mut Originals::default()).ok()?;
+        let mut all = all.into_iter();
+        all.find(|entry| entry.component.role == *role).map(|entry| entry.shape)
+    }
+
+    /// Checks that the components of a described weight have values together.
+    ///
+    /// # Errors
+    /// Returns the errors of [`File::stored`] and of [`Tensor::computed`].
+    pub fn check_described_weight(&self) -> Result<()> {
+        match self.as_weight() {
+            Some(weight) => weight?.computed().map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Returns the tensor as [`File::dequantized`] has it, if it is a described weight.
@@ -216,14 +282,19 @@ struct Entry {
     component: Component,
 }
 
-fn is_composite(tensor: &TensorInfo) -> bool {
-    tensor.layout().as_str().starts_with(LAYOUT) && tensor.attributes().get(STORED).is_some()
+pub(crate) fn is_composite(tensor: &TensorInfo) -> bool {
+    names::is_composite(tensor.layout(), tensor.attributes())
 }
 
 /// Reads the description of a composite tensor.
-fn entries(tensor: &TensorInfo) -> Result<Vec<Entry>> {
+fn entries(tensor: &TensorInfo, originals: &mut Originals) -> Result<Vec<Entry>> {
     let wrong = || PARAMETER.broken(format!("`{STORED}` does not describe the components"));
     let Some(Value::Array(all)) = tensor.attributes().get(STORED) else { return Err(wrong()) };
+    let original = tensor.attributes().get(NAME).and_then(Value::as_text);
+    let original = original.unwrap_or(tensor.name());
+    if original != tensor.name() {
+        originals.add_weight(tensor.name(), original);
+    }
     let mut out = Vec::with_capacity(all.len());
     let mut roles: HashSet<&str> = HashSet::new();
     for one in all {
@@ -251,7 +322,11 @@ fn entries(tensor: &TensorInfo) -> Result<Vec<Entry>> {
         if !roles.insert(role) {
             return Err(wrong());
         }
-        out.push(Entry { name: name.to_owned(), shape, position, attributes, component });
+        let now = names::stored_name(tensor.name(), original, name)?;
+        if original != tensor.name() {
+            originals.add_tensor(&now, name);
+        }
+        out.push(Entry { name: now, shape, position, attributes, component });
     }
     match out.len() == tensor.components().count() {
         true => Ok(out),

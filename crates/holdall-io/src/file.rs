@@ -1,6 +1,7 @@
 //! An open file and its tensors.
 
 use crate::checked::{Check, Covering};
+use crate::composite::Originals;
 use crate::error::{NO_COMPONENT, NOT_FOUND};
 use crate::executor::{ErrorContext, Pieces, Sources};
 use crate::location::Location;
@@ -85,10 +86,10 @@ impl File {
     }
 
     /// Returns the same file with another index over the same sources, whose order is to be kept.
-    pub(crate) fn with_index_in_order(&self, index: Index) -> File {
+    pub(crate) fn with_index_in_order(&self, index: Index, originals: Originals) -> File {
         let mut file = self.with_weights(index, Weights::new());
         if let Some(inner) = Arc::get_mut(&mut file.0) {
-            inner.quantized = Quantized::in_order();
+            inner.quantized = Quantized::in_order(originals);
         }
         file
     }

@@ -67,6 +67,7 @@ pub mod workers;
 mod writer;
 
 pub use checked::{Check, Checked};
+pub use composite::check_described;
 pub use dense::DensePieces;
 pub use executor::Pieces;
 pub use file::{File, Tensor};

@@ -4,19 +4,23 @@
 //! [`QuantizedWeight`](Layout::QuantizedWeight), whose components are the stored tensors. So everything that computes
 //! with tensors works with weights too, and reads their bytes with the same checks.
 
+mod texts;
+
+pub(crate) use texts::check_joined;
+
+use crate::composite::Originals;
 use crate::file::{File, Tensor};
 use crate::load::LoadOptions;
-use crate::location::{Folder, Location, Site};
+use crate::location::{Location, Site};
 use bytes::Bytes;
 use holdall_core::layout::Decoded;
 use holdall_core::model::IndexBuilder;
-use holdall_core::{Component, Error, Extent, Layout, Result, Role, Value};
+use holdall_core::{Component, Extent, Layout, Result, Role, Value};
 use holdall_models::quantized::{
-    Kind, QuantizationTexts, QuantizedWeight, StoredTensor, StoredTensors, TEXT, WeightValues,
+    Kind, PARAMETER, QuantizationTexts, QuantizedWeight, StoredTensor, StoredTensors, WeightValues,
     find, may_be_quantized, small_tensors,
 };
 use std::collections::{HashMap, HashSet};
-use std::io::ErrorKind;
 use std::sync::{Arc, OnceLock};
 
 /// The quantized weights of an index, by the positions of their tensors.
@@ -33,6 +37,8 @@ pub(crate) struct Quantized {
     pub(crate) stored: OnceLock<Result<File>>,
     /// Whether the order of the tensors is that of another file, not that of their bytes.
     pub(crate) has_order: bool,
+    /// The names that the texts use for renamed weights.
+    originals: Originals,
 }
 
 /// The weights of a model, and the index in them for the name of each stored tensor.
@@ -47,8 +53,8 @@ impl Quantized {
     }
 
     /// Creates the search in a file whose order of tensors is to be kept.
-    pub(crate) fn in_order() -> Quantized {
-        Quantized { has_order: true, ..Quantized::default() }
+    pub(crate) fn in_order(originals: Originals) -> Quantized {
+        Quantized { has_order: true, originals, ..Quantized::default() }
     }
 }
 
@@ -94,16 +100,74 @@ impl File {
         if self.has_described_weights() {
             return self.stored()?.find_weights();
         }
-        let dense = self.index().tensors().filter_map(|tensor| {
-            let mut components = tensor.components();
-            let c = components.next().filter(|_| *tensor.layout() == Layout::Dense)?;
-            Some(StoredTensor {
-                name: tensor.name().to_owned(),
-                dtype: c.dtype,
-                logical_type: c.logical_type,
-                shape: tensor.shape().to_vec(),
-            })
+        let originals = &self.quantized().originals;
+        if originals.is_empty() {
+            let found = self.find_as(|name| Some(name.to_owned()))?;
+            return Ok(found.into_iter().map(Arc::new).collect());
+        }
+        let names: Vec<&str> = self.names().collect();
+        let called = originals.of_all(&names);
+        let found = self.find_as(|name| called.get(name).cloned())?;
+        let now: HashMap<&str, &str> =
+            called.iter().map(|(now, original)| (original.as_str(), *now)).collect();
+        let now = |original: &str| now.get(original).map(|name| (*name).to_owned());
+        let renamed = found.into_iter().map(|weight| {
+            let name = originals.weight(weight.name()).map(str::to_owned);
+            let name = name.or_else(|| now(weight.name()));
+            Arc::new(weight.renamed(name, now))
         });
+        Ok(renamed.collect())
+    }
+
+    /// Checks that the texts describe the quantized weights alike by the names that `rename` returns, if they are stored
+    /// tensors in place of [described](File::described) ones. A format without described weights has only one name for each.
+    ///
+    /// # Errors
+    /// Returns [`PARAMETER`] for a weight whose values would be others; the errors of [`File::quantized_weights`].
+    pub fn check_described_names(&self, rename: impl Fn(&str) -> Option<String>) -> Result<()> {
+        let quantized = self.quantized();
+        let new_name = |name: &str| rename(name).unwrap_or_else(|| name.to_owned());
+        let is_same = quantized.originals.is_empty() && !self.names().any(|n| rename(n).is_some());
+        if !quantized.has_order || is_same {
+            return Ok(());
+        }
+        let found = self.find_as(|name| Some(new_name(name)))?;
+        let mut by_tensor: HashMap<&str, &QuantizedWeight> = HashMap::new();
+        for weight in &found {
+            by_tensor.extend(weight.components().iter().map(|own| (own.tensor.as_str(), weight)));
+        }
+        for weight in self.quantized_weights()?.iter().filter(|weight| weight.fault().is_none()) {
+            let is_alike = weight.components().iter().all(|own| {
+                let other = by_tensor.get(new_name(&own.tensor).as_str());
+                other.is_some_and(|other| other.has_same_meaning(weight))
+            });
+            if !is_alike {
+                let message =
+                    "the texts of the model do not describe the weight alike by its new name";
+                return Err(PARAMETER
+                    .broken(message)
+                    .with_hint(
+                        "write zTensor, which keeps the name that the texts use, or `--dense`",
+                    )
+                    .in_tensor(weight.name())
+                    .in_source(self.name()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds quantized weights among the tensors, called as `called` returns for their names. Tensors without such a name are
+    /// left out.
+    fn find_as(&self, called: impl Fn(&str) -> Option<String>) -> Result<Vec<QuantizedWeight>> {
+        let mut own_name: HashMap<String, &str> = HashMap::new();
+        let mut dense = Vec::new();
+        for (own, tensor) in self.names().zip(self.index().tensors()) {
+            let first = tensor.components().next().filter(|_| *tensor.layout() == Layout::Dense);
+            let (Some(c), Some(name)) = (first, called(own)) else { continue };
+            let (dtype, logical_type) = (c.dtype, c.logical_type);
+            own_name.insert(name.clone(), own);
+            dense.push(StoredTensor { name, dtype, logical_type, shape: tensor.shape().to_vec() });
+        }
         let stored = StoredTensors::new(dense);
         // So that ordinary models need no further requests.
         if !may_be_quantized(&stored) {
@@ -111,14 +175,15 @@ impl File {
         }
         let texts = self.quantization_texts()?;
         let names = small_tensors(&stored);
-        let loaded = self.load(names.iter().copied(), &LoadOptions::new())?;
+        let own = names.iter().filter_map(|name| own_name.get(*name).copied());
+        let loaded = self.load(own, &LoadOptions::new())?;
         let mut small = holdall_collections::HashMap::default();
-        for tensor in loaded.iter() {
-            small.insert(tensor.info().name().to_owned(), tensor.bytes(&Role::Data)?.clone());
+        for name in names {
+            let tensor = own_name.get(name).and_then(|own| loaded.get(own));
+            let Some(tensor) = tensor else { continue };
+            small.insert(name.to_owned(), tensor.bytes(&Role::Data)?.clone());
         }
-        let found = find(&stored, &texts, &small).map_err(|e| e.in_source(self.name()))?;
-        let in_source = |weight: QuantizedWeight| Arc::new(weight);
-        Ok(found.into_iter().map(in_source).collect())
+        find(&stored, &texts, &small).map_err(|e| e.in_source(self.name()))
     }
 
     /// Reads the texts in the folder of the model.
@@ -126,7 +191,7 @@ impl File {
         if let Some(texts) = self.own_texts() {
             return Ok(texts);
         }
-        let mut texts = QuantizationTexts {
+        let texts = QuantizationTexts {
             metadata: self.attributes().clone(),
             ..QuantizationTexts::default()
         };
@@ -141,36 +206,8 @@ impl File {
             return Ok(texts);
         }
         let folder = Site::new(self.options(), location)?.folder;
-        let read = |name: &str| self.read_text(&folder, name);
-        texts.config = read("config.json")?;
-        texts.quantize_config = match read("quantize_config.json")? {
-            Some(text) => Some(text),
-            None => read("quant_config.json")?,
-        };
-        texts.hf_quant_config = read("hf_quant_config.json")?;
-        texts.quanto_qmap = read("quanto_qmap.json")?;
-        Ok(texts)
-    }
-
-    /// Reads a text in a folder. Returns `None` if there is no such file.
-    fn read_text(&self, folder: &Folder, name: &str) -> Result<Option<String>> {
-        if folder.has(name) == Some(false) {
-            return Ok(None);
-        }
-        let found = match folder.find(self.options(), name, false) {
-            Ok(found) => found,
-            Err(e) if is_absent(&e) => return Ok(None),
-            Err(e) => return Err(e),
-        };
-        let (len, most) = (found.source.len(), self.limits().text_len);
-        if len > most {
-            let message = format!("the text has {len} bytes, at most {most}");
-            return Err(TEXT.broken(message).in_source(&found.name));
-        }
-        let bytes = found.source.read_range(0..len).map_err(|e| e.in_source(&found.name))?;
-        let text = std::str::from_utf8(&bytes);
-        let text = text.map_err(|_| TEXT.broken("the text is not UTF-8").in_source(&found.name))?;
-        Ok(Some(text.trim_start_matches('\u{feff}').to_owned()))
+        let metadata = texts.metadata;
+        Ok(QuantizationTexts { metadata, ..texts::read(self.options(), &folder)? })
     }
 
     /// Returns the model with each quantized weight as one tensor under its own name, in place of the tensors that store
@@ -237,6 +274,12 @@ impl File {
     /// Returns `true` if an attribute of a file that [`File::dequantized`] returned only describes its quantized weights.
     pub fn describes_quantization(&self, key: &str) -> bool {
         let Some(own) = &self.quantized().own else { return false };
+        if own.is_empty() {
+            return false;
+        }
+        if self.quantization_attribute().is_some_and(|(texts, _)| texts == key) {
+            return true;
+        }
         let any = |is_right: fn(Kind) -> bool| own.values().any(|weight| is_right(weight.kind()));
         match key {
             "_quantization_metadata" => any(|kind| {
@@ -298,12 +341,6 @@ impl File {
 pub(crate) fn stated(file: &File, extent: Extent) -> &[u8] {
     let range = extent.start as usize..extent.end as usize;
     file.index().stated().get(range).unwrap_or_default()
-}
-
-/// Returns `true` if the error says that a file does not exist.
-fn is_absent(e: &Error) -> bool {
-    let is_io = e.io().is_some_and(|e| e.kind() == ErrorKind::NotFound);
-    is_io || e.kind() == holdall_core::ErrorKind::NotFound
 }
 
 impl Tensor {

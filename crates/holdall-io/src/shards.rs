@@ -11,6 +11,7 @@ use crate::lock::Stamp;
 use crate::model::{FileRole, ModelFile};
 use crate::open::ATTEMPTS;
 use crate::options::OpenOptions;
+use crate::quantized::check_joined;
 use crate::source::ByteSource;
 use holdall_core::error::Escape as _;
 use holdall_core::model::Warning;
@@ -126,7 +127,7 @@ impl OpenOptions {
     ///
     /// # Errors
     /// Returns the same errors as [`open`](Self::open) for each file; a `NotFound` error if `paths` is empty; `index/duplicate-name` if two files have a
-    /// tensor of the same name.
+    /// tensor of the same name; `quantized-weight/parameter` if their quantized weights are described by different texts.
     pub fn open_all<P: AsRef<Path>>(&self, paths: &[P]) -> Result<File> {
         let (first, more) = match paths {
             [] => return Err(NO_MODEL.broken("no paths are given")),
@@ -141,6 +142,8 @@ impl OpenOptions {
             let index = decode_index(&*source, self.limits()).map_err(|e| e.in_source(&name))?;
             shards.push((Shard::new(name, index), source, location));
         }
+        let all = shards.iter().map(|(shard, _, location)| (location, &shard.index));
+        check_joined(self, all)?;
         self.joined(shards, Vec::new(), shown)
     }
 

@@ -8,6 +8,7 @@ mod report;
 mod scaled;
 mod schema;
 pub(crate) mod shards;
+mod source;
 
 pub use schema::{infer_schema, schema, schema_of_tensors};
 
@@ -28,7 +29,7 @@ use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::ledger;
 use holdall_io::select::{Cast, CastCount, Casts, Rename, Select};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
-use holdall_io::{File, Tensor, planes};
+use holdall_io::{File, Tensor, check_described, planes};
 use holdall_io::{WriteOptions, Writer};
 use refusals::{Refusals, target_error};
 use report::{report, report_changes, report_stored};
@@ -243,40 +244,6 @@ impl Convert {
     pub fn with_work(mut self, work: Work) -> Convert {
         self.write.work = work;
         self
-    }
-}
-
-impl Convert {
-    /// Returns the file that is read: for a dense target, with its quantized weights as tensors; for a format that cannot have
-    /// described weights, with the tensors that store them.
-    fn source(&self, file: &File, path: &Path) -> Result<File> {
-        if self.dense {
-            return file.dequantized();
-        }
-        if self.described {
-            return file.described();
-        }
-        let format = self.write.format_for(path).ok();
-        match format.is_some_and(|format| format.id == "ztensor") {
-            true => Ok(file.clone()),
-            false => file.stored(),
-        }
-    }
-
-    /// Returns the quantized weights of `file` that become dense.
-    fn dequantized(&self, file: &File) -> Vec<DequantizedWeight> {
-        let chosen = file.tensors().filter(|tensor| self.select.selects(tensor.name()));
-        let weights = chosen.filter_map(|tensor| {
-            let weight = tensor.quantized_weight()?;
-            let applied = weight.components().iter().map(|companion| companion.tensor.clone());
-            Some(DequantizedWeight {
-                name: weight.name().to_owned(),
-                kind: weight.kind().as_str(),
-                applied: applied.collect(),
-                dropped: weight.not_applied().to_vec(),
-            })
-        });
-        weights.collect()
     }
 }
 
@@ -572,6 +539,9 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         items.extend(into.kept(&items)?);
     }
     items::check_names(&items).map_err(|e| e.in_source(file.name()))?;
+    let specs = items.iter().map(|item| &item.spec);
+    let specs = specs.map(|spec| (spec.name.as_str(), &spec.layout, &spec.attributes));
+    check_described(specs, &write.attributes).map_err(|e| e.in_source(file.name()))?;
     if options.keep_encoding && encoder.can_compress() {
         items.iter_mut().for_each(|item| item.keep = CopyMode::Encoding);
     }

@@ -70,6 +70,11 @@ with_work!(DiffOptions);
 pub fn diff(a: &File, b: &File, options: &DiffOptions) -> Result<Diff> {
     let takes = |name: &str| options.select.selects(name);
     let (mut out, pairs) = compare(a.index(), b.index(), takes);
+    if a.has_texts_of(b).unwrap_or(false) {
+        // The same texts, once next to the model.
+        let texts = a.quantization_attribute().or(b.quantization_attribute());
+        out.attributes.retain(|own| texts.is_none_or(|(key, _)| own.key != key));
+    }
     if out.compared == 0 && out.removed.is_empty() && out.added.is_empty() {
         // Returns the error if the selection matches nothing in either file.
         options.select.tensors(a)?;

@@ -62,6 +62,8 @@ mod planes;
 mod promises;
 mod pytorch;
 mod quantized_described;
+mod quantized_parts;
+mod quantized_renamed;
 mod quantized_weights;
 mod query;
 mod ranges;

@@ -89,10 +89,9 @@ fn checkpoints_of_all_kinds_are_described_and_stored_again() {
         let plain = holdall::open(&zt).unwrap().stored().unwrap();
         assert_eq!(stored(&plain), stored(&source), "{context}");
         if sound.is_empty() {
-            assert_eq!(
-                fs::read(&back).unwrap(),
-                fs::read(folder.join("model.safetensors")).unwrap()
-            );
+            // The texts are kept, so that the faults stay.
+            let faults = |file: &File| file.dequantized().unwrap().faults().count();
+            assert!(faults(&source) > 0 && faults(&restored) == faults(&source), "{context}");
             continue;
         }
         assert_eq!(values(&restored), values(&source), "{context}");
@@ -160,7 +159,7 @@ fn descriptions_that_do_not_fit_are_errors() {
         ("fewer", "quantized-weight/parameter"),
         ("shape", "index/size"),
         ("role", "quantized-weight/parameter"),
-        ("name", "index/duplicate-name"),
+        ("name", "write/same-name"),
     ] {
         let mut all = all.clone();
         let second = match &all[1] {
@@ -183,6 +182,11 @@ fn descriptions_that_do_not_fit_are_errors() {
         fs::copy(&path, &copy).unwrap();
         let mut edit = holdall::Edit::open(&copy).unwrap();
         edit.set_tensor_attribute(&name, "holdall.stored", holdall::Value::Array(all)).unwrap();
+        if what == "name" {
+            // Nothing could read the tensors.
+            assert_eq!(edit.commit().unwrap_err().code(), "write/same-name");
+            continue;
+        }
         edit.commit().unwrap();
         let file = holdall::open(&copy).unwrap();
         let found = file.stored().err().map(|e| e.code());

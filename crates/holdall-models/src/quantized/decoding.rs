@@ -9,7 +9,7 @@ use holdall_core::DType;
 use holdall_core::error::Result;
 
 /// How the values of a weight follow from its components.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Decoding {
     pub(super) matrices: u64,
     /// Rows and columns of each stored matrix, in elements.
@@ -75,7 +75,7 @@ pub(super) enum Table {
 }
 
 /// The grid of scales over each matrix.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Grid {
     /// The number of grids: 1 for all matrices together, or one for each.
     pub(super) matrices: u64,

@@ -126,6 +126,30 @@ impl QuantizedWeight {
         self.decoding.as_ref().err()
     }
 
+    /// Returns the weight with other names: `name`, and those that `rename` returns for its tensors. A name stays where there is
+    /// none.
+    pub fn renamed(
+        mut self,
+        name: Option<String>,
+        rename: impl Fn(&str) -> Option<String>,
+    ) -> QuantizedWeight {
+        let own = self.components.iter_mut().map(|companion| &mut companion.tensor);
+        for tensor in own.chain(&mut self.not_applied) {
+            if let Some(new) = rename(tensor) {
+                *tensor = new;
+            }
+        }
+        self.name = name.unwrap_or(self.name);
+        self
+    }
+
+    /// Returns `true` if both weights compute the same values from the same components.
+    pub fn has_same_meaning(&self, other: &QuantizedWeight) -> bool {
+        let decodings = self.decoding.as_ref().ok().zip(other.decoding.as_ref().ok());
+        let is_equal = decodings.is_some_and(|(own, other)| own == other);
+        is_equal && self.kind == other.kind && self.shape == other.shape
+    }
+
     /// Returns the number of elements.
     pub fn count(&self) -> u64 {
         self.decoding.as_ref().map_or(0, Decoding::count)

@@ -22,6 +22,21 @@ pub struct QuantizationTexts {
     pub metadata: Attributes,
 }
 
+impl QuantizationTexts {
+    /// Returns `true` if the texts describe the quantization like `other`. The metadata of files does not count.
+    ///
+    /// # Errors
+    /// Returns [`TEXT`] if a text is not JSON.
+    pub fn describe_like(&self, other: &QuantizationTexts) -> Result<bool> {
+        let (own, other) = (Settings::parse(self)?, Settings::parse(other)?);
+        Ok(own.quantization() == other.quantization()
+            && own.mlx() == other.mlx()
+            && own.quantize_config == other.quantize_config
+            && own.hf_quant_config == other.hf_quant_config
+            && own.quanto_qmap == other.quanto_qmap)
+    }
+}
+
 /// The parsed texts.
 #[derive(Debug, Default)]
 pub(super) struct Settings {

@@ -72,7 +72,15 @@ impl Convert {
     /// Returns the file attributes for the target, before it is known which of them it can hold.
     pub(super) fn attributes_of(&self, file: &File, target: Option<&Format>) -> Attributes {
         if let Some(given) = &self.attributes {
-            return given.clone();
+            let mut given = given.clone();
+            // Without it, described weights would have no values.
+            if file.has_described_weights()
+                && let Some((key, texts)) = file.quantization_attribute()
+                && given.get(key).is_none()
+            {
+                given.set(key, texts.clone());
+            }
+            return given;
         }
         let mut attributes = match self.select.is_all() && !file.has_dequantized_weights() {
             true => file.attributes().clone(),

@@ -12,7 +12,8 @@ use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::ledger;
 use holdall_io::lock::{self, Stamp};
 use holdall_io::sink::{FileSink, Sink};
-use holdall_io::{File, Finished, OpenOptions, Tensor, WriteOptions, Writer, platform};
+use holdall_io::{File, Finished, OpenOptions, Tensor, WriteOptions, Writer};
+use holdall_io::{check_described, platform};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -211,6 +212,9 @@ impl EditedFile {
             }
             encoder.check_tensor(&entry.spec).map_err(named)?;
         }
+        let specs = entries.iter().flatten().map(|entry| &entry.spec);
+        let specs = specs.map(|spec| (spec.name.as_str(), &spec.layout, &spec.attributes));
+        check_described(specs, &write.attributes).map_err(named)?;
         let entries = entries.into_iter().flatten().collect();
         expected.set_ties(Sharing::Keep.tie_rule(&*encoder));
         Ok(Prepared { path, file, target, entries, write, encoder, expected })

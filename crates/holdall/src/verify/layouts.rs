@@ -102,6 +102,9 @@ fn check_one(tensor: &Tensor, len: u64, state: &State, counts: &Counts) -> Resul
         }
         Layout::Records => (check_records(tensor), &counts.records),
         Layout::Blob => (check_blob(tensor), &counts.blobs),
+        _ if tensor.described_weight().is_some() => {
+            (tensor.check_described_weight(), &counts.quantized)
+        }
         _ if tensor.description().is_some() => {
             (tensor.described().and_then(|view| view.check()), &counts.described)
         }

@@ -84,9 +84,10 @@ pub(super) fn find(finder: &mut Finder<'_>) {
     }
 }
 
-/// Returns `true` if the name is that of a tensor next to a quantized weight.
-pub(super) fn is_companion(name: &str) -> bool {
-    COMPANIONS.iter().any(|end| name.ends_with(end)) || name.contains(bits_and_bytes::STATE)
+/// Returns `true` if the name can be that of a tensor next to a quantized weight, if the texts of the model say that it has some.
+pub(super) fn may_be_companion(name: &str) -> bool {
+    let mut ends = COMPANIONS.iter().chain(&CONFIGURED).chain(&[".zero", ".nbits"]);
+    ends.any(|end| name.ends_with(end)) || name.contains(bits_and_bytes::STATE)
 }
 
 /// Returns the name of the weight that a companion belongs to, if the tensor is one.

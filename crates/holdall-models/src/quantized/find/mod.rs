@@ -51,7 +51,7 @@ pub fn may_be_quantized(stored: &StoredTensors) -> bool {
         let is_code = tensor.shape.len() >= 2
             && (tensor.logical_type.is_some()
                 || !(tensor.is_wide_float() || tensor.dtype.width() == 8));
-        is_code || leftover::is_companion(&tensor.name)
+        is_code || leftover::may_be_companion(&tensor.name)
     })
 }
 
