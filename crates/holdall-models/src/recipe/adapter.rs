@@ -4,14 +4,15 @@ use super::evaluate::{Scope, member};
 use super::factored::Factored;
 use super::node::{Computed, Function};
 use super::outtype::Form;
+use super::pattern::Captures;
 use super::plan::{
     Input, LeftOut, NamedTensors, Output, Plan, SourceTensor, TensorSource, check_names, combined,
-    read,
+    matched, read,
 };
-use super::read::Recipe;
+use super::read::{Recipe, Rule};
 use super::reverse::undone;
 use super::stepped::Stepped;
-use super::{ADAPTER, LEFT_OVER, OutType, metadata};
+use super::{ADAPTER, LEFT_OVER, OutType, metadata, sizes};
 use holdall_collections::HashMap;
 use holdall_core::error::{Error, Escape as _, Result};
 use holdall_core::model::{Attributes, DType, Value, Warning};
@@ -21,6 +22,8 @@ use std::ops::Range;
 pub const ADAPTER_PREFIX: &str = "base_model.model.";
 /// The tensor whose rows llama.cpp looks up, so that its factors change places.
 const LOOKED_UP: &str = "token_embd.weight";
+/// The key of alpha.
+const ALPHA: &str = "adapter.lora.alpha";
 /// Keys of the configuration whose adapters compute something else than a product of two factors.
 const OTHER_KINDS: [(&str, &str); 6] = [
     ("use_dora", "DoRA also scales the columns"),
@@ -115,6 +118,7 @@ impl Recipe {
             let message = format!("the recipe leaves the matrix out: {reason}");
             return Err(ADAPTER.broken(message).in_tensor(name));
         }
+        let mut base = BaseMatrices::new(&self.rules, input.tensors);
         let mut alpha = None;
         let mut is_scaled = 0u64;
         let mut outputs = Vec::new();
@@ -147,7 +151,7 @@ impl Recipe {
             }
             for at in &sources {
                 let Some(module) = modules.get(*at) else { continue };
-                module.check_shape(tensors, input.tensors, turned)?;
+                module.check_shape(tensors, base.matrix(group.rule, module)?, turned)?;
             }
             let own = kind.alpha(&sources, &modules, tensors)?;
             let alpha = *alpha.get_or_insert(own);
@@ -181,6 +185,7 @@ impl Recipe {
             }
         }
         check_names(&outputs)?;
+        self.check_layers(&scope, &outputs)?;
         let mut warnings = kind.warnings;
         if is_scaled > 0 {
             let message = format!(
@@ -192,6 +197,26 @@ impl Recipe {
         let metadata = self.adapter_metadata(&scope, input.base.name, alpha)?;
         let left_out = Vec::new();
         Ok(Plan { outputs, metadata, left_out, warnings, outtype, source: source.clone() })
+    }
+
+    /// Checks that the base model has the layers that the adapter changes, as far as its configuration tells.
+    fn check_layers(&self, scope: &Scope<'_>, outputs: &[Output]) -> Result<()> {
+        let is_wanted = |key: &str| key == "general.architecture" || key.ends_with(".block_count");
+        let own: Vec<_> =
+            self.metadata.iter().filter(|entered| is_wanted(&entered.key)).cloned().collect();
+        let found = metadata::values(&own, scope)?;
+        let mut numbers = found.iter().filter(|(key, _)| key.ends_with(".block_count"));
+        let Some(layers) = numbers.next().and_then(|(_, value)| value.as_integer()) else {
+            return Ok(());
+        };
+        let is_beyond = |name: &str| sizes::layer(name).is_some_and(|n| i128::from(n) >= layers);
+        match outputs.iter().find(|output| is_beyond(&output.name)) {
+            None => Ok(()),
+            Some(output) => {
+                let message = format!("the base model has {layers} layers, counted from 0");
+                Err(ADAPTER.broken(message).in_tensor(&output.name))
+            }
+        }
     }
 
     fn adapter_form(&self, name: &str, computed: &Computed, outtype: OutType) -> Form {
@@ -210,7 +235,7 @@ impl Recipe {
         out.set("general.type", text("adapter"));
         out.set("adapter.type", text("lora"));
         out.set("general.name", text(name));
-        out.set("adapter.lora.alpha", metadata::single(Value::Float(alpha)));
+        out.set(ALPHA, metadata::single(Value::Float(alpha)));
         out.set("general.quantization_version", Value::Integer(2));
         Ok(out)
     }
@@ -226,10 +251,11 @@ impl Recipe {
         attributes: &Attributes,
     ) -> Result<RestoredAdapter> {
         let is_lora = attributes.get("adapter.type").and_then(Value::as_text) == Some("lora");
-        let alpha = attributes.get("adapter.lora.alpha").and_then(Value::as_f64);
+        let alpha = attributes.get(ALPHA).and_then(Value::as_f64);
         let Some(alpha) = alpha.filter(|_| is_lora) else {
             return Err(ADAPTER.broken("the metadata is not that of an adapter of LoRA"));
         };
+        check_adapter_alpha(attributes)?;
         let tensors = input.source.tensors();
         let pairs = pairs(tensors)?;
         let mut matrices = Vec::new();
@@ -323,11 +349,83 @@ impl Recipe {
     }
 }
 
+/// Checks that the alpha in the metadata of an adapter is a number by which factors can be scaled.
+///
+/// # Errors
+/// Returns [`ADAPTER`] if it is 0, infinite or no number.
+pub fn check_adapter_alpha(attributes: &Attributes) -> Result<()> {
+    match attributes.get(ALPHA).map(Value::as_f64) {
+        None => Ok(()),
+        Some(Some(alpha)) if is_alpha(alpha) => Ok(()),
+        Some(_) => Err(ADAPTER.broken(format!("`{ALPHA}` is not a number other than 0"))),
+    }
+}
+
+fn is_alpha(alpha: f64) -> bool {
+    alpha.is_finite() && alpha != 0.0
+}
+
+/// The matrices of a base model, by the names that an adapter may use for them.
+struct BaseMatrices<'a> {
+    rules: &'a [Rule],
+    tensors: &'a [SourceTensor],
+    names: HashMap<&'a str, usize>,
+    /// Tensors by the rule and the part of it that they match, and what it captures.
+    parts: Option<HashMap<(usize, usize, Captures), usize>>,
+}
+
+impl<'a> BaseMatrices<'a> {
+    fn new(rules: &'a [Rule], tensors: &'a [SourceTensor]) -> BaseMatrices<'a> {
+        let names = tensors.iter().enumerate().map(|(at, tensor)| (tensor.name.as_str(), at));
+        BaseMatrices { rules, tensors, names: names.collect(), parts: None }
+    }
+
+    /// Returns the tensor of the base model that a module of an adapter is for: the one with its name, or one that the
+    /// rule takes for the same, as with another prefix. Returns `None` if the tensors of the base model are not known.
+    ///
+    /// # Errors
+    /// Returns [`ADAPTER`] if the base model has no such tensor.
+    fn matrix(&mut self, rule: usize, module: &Module) -> Result<Option<&'a SourceTensor>> {
+        if self.tensors.is_empty() {
+            return Ok(None);
+        }
+        let name = module.weight();
+        let mut found = self.names.get(name.as_str()).copied();
+        if found.is_none()
+            && let Some((part, mut captures)) =
+                self.rules.get(rule).and_then(|rule| matched(rule, &name))
+        {
+            captures.sort();
+            let (rules, tensors) = (self.rules, self.tensors);
+            let parts = self.parts.get_or_insert_with(|| {
+                let mut parts = HashMap::default();
+                for (at, tensor) in tensors.iter().enumerate() {
+                    for (number, rule) in rules.iter().enumerate() {
+                        if let Some((part, mut captures)) = matched(rule, &tensor.name) {
+                            captures.sort();
+                            parts.entry((number, part, captures)).or_insert(at);
+                        }
+                    }
+                }
+                parts
+            });
+            found = parts.get(&(rule, part, captures)).copied();
+        }
+        match found.and_then(|at| self.tensors.get(at)) {
+            Some(tensor) => Ok(Some(tensor)),
+            None => Err(ADAPTER.broken("the base model has no such matrix").in_tensor(name)),
+        }
+    }
+}
+
 /// The parts of `adapter_config.json` that decide what the factors mean.
 struct AdapterKind {
     alpha: f64,
     /// Names of modules, or of their last parts, with another alpha.
     alphas: Vec<(String, f64)>,
+    /// The rank of the factors, if the configuration has it, and other ranks like other alphas.
+    rank: Option<i128>,
+    ranks: Vec<(String, i128)>,
     /// Whether the product is divided by the square root of the rank.
     has_root: bool,
     warnings: Vec<Warning>,
@@ -349,19 +447,32 @@ impl AdapterKind {
             return Err(ADAPTER.broken(format!("`{key}` is set: {reason}")));
         }
         let alpha = member(config, "lora_alpha").and_then(Value::as_f64);
-        let Some(alpha) = alpha.filter(|alpha| alpha.is_finite() && *alpha != 0.0) else {
+        let Some(alpha) = alpha.filter(|alpha| is_alpha(*alpha)) else {
             return Err(ADAPTER.broken("`lora_alpha` is not a number other than 0"));
         };
         let mut alphas = Vec::new();
         if let Some(Value::Map(pairs)) = member(config, "alpha_pattern") {
             for (key, value) in pairs {
                 let (key, value) = (key.as_text().unwrap_or_default(), value.as_f64());
-                let is_plain = !key.contains(|c: char| "*+?()[]{}|\\$".contains(c));
-                let Some(value) = value.filter(|value| is_plain && value.is_finite()) else {
-                    let message = format!("`alpha_pattern` has `{}`, an expression", key.escaped());
+                let Some(value) = value.filter(|value| is_plain(key) && is_alpha(*value)) else {
+                    let key = key.escaped();
+                    let message = format!(
+                        "`alpha_pattern` has `{key}`, an expression, or one whose value is not a number other than 0"
+                    );
                     return Err(ADAPTER.broken(message));
                 };
                 alphas.push((key.to_owned(), value));
+            }
+        }
+        let mut rank = member(config, "r").and_then(Value::as_integer);
+        let mut ranks = Vec::new();
+        if let Some(Value::Map(pairs)) = member(config, "rank_pattern") {
+            for (key, value) in pairs {
+                match (key.as_text().filter(|key| is_plain(key)), value.as_integer()) {
+                    (Some(key), Some(value)) => ranks.push((key.to_owned(), value)),
+                    // Which modules an expression is for is not known.
+                    _ => rank = None,
+                }
             }
         }
         let mut warnings = Vec::new();
@@ -374,7 +485,7 @@ impl AdapterKind {
             warnings.push(Warning::new("recipe/differs", message));
         }
         let has_root = is_set("use_rslora");
-        Ok(AdapterKind { alpha, alphas, has_root, warnings })
+        Ok(AdapterKind { alpha, alphas, rank, ranks, has_root, warnings })
     }
 
     /// Returns the alpha of modules that become one tensor: the product is multiplied by alpha and divided by the rank.
@@ -396,6 +507,16 @@ impl AdapterKind {
             let own = self.alphas.iter().find(|(key, _)| matches(key));
             let own = own.map_or(self.alpha, |(_, alpha)| *alpha);
             let rank = module.factors(tensors)?.0.shape.first().copied().unwrap_or(1);
+            if let Some(stated) = self.rank {
+                let other = self.ranks.iter().find(|(key, _)| matches(key));
+                let stated = other.map_or(stated, |(_, rank)| *rank);
+                if stated != i128::from(rank) {
+                    let message = format!(
+                        "the factors have the rank {rank}, but the configuration of the adapter says {stated}"
+                    );
+                    return Err(ADAPTER.broken(message).in_tensor(module.weight()));
+                }
+            }
             let own = if self.has_root { own * (rank as f64).sqrt() } else { own };
             if *found.get_or_insert(own) != own {
                 let message = "matrices with different alphas become one tensor";
@@ -404,6 +525,11 @@ impl AdapterKind {
         }
         Ok(found.unwrap_or(self.alpha))
     }
+}
+
+/// Returns `true` if a key of a pattern is a name, or the end of one, and no regular expression.
+fn is_plain(key: &str) -> bool {
+    !key.contains(|c: char| "*+?()[]{}|\\$".contains(c))
 }
 
 /// Finds the factors of the matrices.
@@ -493,11 +619,11 @@ impl Module {
     fn check_shape(
         &self,
         tensors: &[SourceTensor],
-        base: &[SourceTensor],
+        base: Option<&SourceTensor>,
         is_turned: bool,
     ) -> Result<()> {
         let name = self.weight();
-        let Some(base) = base.iter().find(|tensor| tensor.name == name) else { return Ok(()) };
+        let Some(base) = base else { return Ok(()) };
         let own = self.factored(tensors, is_turned)?;
         match own.shape() == base.shape.as_slice() {
             true => Ok(()),
