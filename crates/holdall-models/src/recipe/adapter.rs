@@ -1,20 +1,21 @@
 //! Adapters of LoRA: factors of changes to the matrices of a base model, converted as the recipe converts those matrices.
 
-use super::evaluate::{Scope, member};
+use super::adapter_config::{ALPHA, AdapterKind, check_adapter_alpha};
+use super::base::BaseMatrices;
+use super::evaluate::Scope;
 use super::factored::Factored;
 use super::node::{Computed, Function};
 use super::outtype::Form;
-use super::pattern::Captures;
 use super::plan::{
     Input, LeftOut, NamedTensors, Output, Plan, SourceTensor, TensorSource, check_names, combined,
-    matched, read,
+    read,
 };
-use super::read::{Recipe, Rule};
+use super::read::Recipe;
 use super::reverse::undone;
 use super::stepped::Stepped;
 use super::{ADAPTER, LEFT_OVER, OutType, metadata, sizes};
 use holdall_collections::HashMap;
-use holdall_core::error::{Error, Escape as _, Result};
+use holdall_core::error::{Error, Result};
 use holdall_core::model::{Attributes, DType, Value, Warning};
 use std::ops::Range;
 
@@ -22,18 +23,6 @@ use std::ops::Range;
 pub const ADAPTER_PREFIX: &str = "base_model.model.";
 /// The tensor whose rows llama.cpp looks up, so that its factors change places.
 const LOOKED_UP: &str = "token_embd.weight";
-/// The key of alpha.
-const ALPHA: &str = "adapter.lora.alpha";
-/// Keys of the configuration whose adapters compute something else than a product of two factors.
-const OTHER_KINDS: [(&str, &str); 6] = [
-    ("use_dora", "DoRA also scales the columns"),
-    ("use_qalora", "QALoRA pools the inputs"),
-    ("lora_bias", "the factors have biases"),
-    ("layer_replication", "layers of the base model are repeated"),
-    ("target_parameters", "it changes parameters inside layers"),
-    ("alora_invocation_tokens", "it begins at invocation tokens"),
-];
-
 /// What the plan of an adapter is made from, apart from the recipe.
 #[derive(Clone)]
 pub struct AdapterInput<'a> {
@@ -54,9 +43,9 @@ pub struct RestoredAdapter {
 }
 
 /// A matrix that the adapter changes, with the tensors of its factors.
-struct Module {
+pub(super) struct Module {
     /// The name without `.weight`.
-    name: String,
+    pub(super) name: String,
     /// The factor of the inputs, `[rank, inputs]`, and that of the outputs, `[outputs, rank]`.
     inputs: Option<usize>,
     outputs: Option<usize>,
@@ -349,189 +338,6 @@ impl Recipe {
     }
 }
 
-/// Checks that the alpha in the metadata of an adapter is a number by which factors can be scaled.
-///
-/// # Errors
-/// Returns [`ADAPTER`] if it is 0, infinite or no number.
-pub fn check_adapter_alpha(attributes: &Attributes) -> Result<()> {
-    match attributes.get(ALPHA).map(Value::as_f64) {
-        None => Ok(()),
-        Some(Some(alpha)) if is_alpha(alpha) => Ok(()),
-        Some(_) => Err(ADAPTER.broken(format!("`{ALPHA}` is not a number other than 0"))),
-    }
-}
-
-fn is_alpha(alpha: f64) -> bool {
-    alpha.is_finite() && alpha != 0.0
-}
-
-/// The matrices of a base model, by the names that an adapter may use for them.
-struct BaseMatrices<'a> {
-    rules: &'a [Rule],
-    tensors: &'a [SourceTensor],
-    names: HashMap<&'a str, usize>,
-    /// Tensors by the rule and the part of it that they match, and what it captures.
-    parts: Option<HashMap<(usize, usize, Captures), usize>>,
-}
-
-impl<'a> BaseMatrices<'a> {
-    fn new(rules: &'a [Rule], tensors: &'a [SourceTensor]) -> BaseMatrices<'a> {
-        let names = tensors.iter().enumerate().map(|(at, tensor)| (tensor.name.as_str(), at));
-        BaseMatrices { rules, tensors, names: names.collect(), parts: None }
-    }
-
-    /// Returns the tensor of the base model that a module of an adapter is for: the one with its name, or one that the
-    /// rule takes for the same, as with another prefix. Returns `None` if the tensors of the base model are not known.
-    ///
-    /// # Errors
-    /// Returns [`ADAPTER`] if the base model has no such tensor.
-    fn matrix(&mut self, rule: usize, module: &Module) -> Result<Option<&'a SourceTensor>> {
-        if self.tensors.is_empty() {
-            return Ok(None);
-        }
-        let name = module.weight();
-        let mut found = self.names.get(name.as_str()).copied();
-        if found.is_none()
-            && let Some((part, mut captures)) =
-                self.rules.get(rule).and_then(|rule| matched(rule, &name))
-        {
-            captures.sort();
-            let (rules, tensors) = (self.rules, self.tensors);
-            let parts = self.parts.get_or_insert_with(|| {
-                let mut parts = HashMap::default();
-                for (at, tensor) in tensors.iter().enumerate() {
-                    for (number, rule) in rules.iter().enumerate() {
-                        if let Some((part, mut captures)) = matched(rule, &tensor.name) {
-                            captures.sort();
-                            parts.entry((number, part, captures)).or_insert(at);
-                        }
-                    }
-                }
-                parts
-            });
-            found = parts.get(&(rule, part, captures)).copied();
-        }
-        match found.and_then(|at| self.tensors.get(at)) {
-            Some(tensor) => Ok(Some(tensor)),
-            None => Err(ADAPTER.broken("the base model has no such matrix").in_tensor(name)),
-        }
-    }
-}
-
-/// The parts of `adapter_config.json` that decide what the factors mean.
-struct AdapterKind {
-    alpha: f64,
-    /// Names of modules, or of their last parts, with another alpha.
-    alphas: Vec<(String, f64)>,
-    /// The rank of the factors, if the configuration has it, and other ranks like other alphas.
-    rank: Option<i128>,
-    ranks: Vec<(String, i128)>,
-    /// Whether the product is divided by the square root of the rank.
-    has_root: bool,
-    warnings: Vec<Warning>,
-}
-
-impl AdapterKind {
-    fn new(config: &Value) -> Result<AdapterKind> {
-        let kind = member(config, "peft_type").and_then(Value::as_text).unwrap_or("LORA");
-        if !kind.eq_ignore_ascii_case("lora") {
-            let message = format!("the adapter is of the kind {}, not LoRA", kind.escaped());
-            return Err(ADAPTER.broken(message));
-        }
-        let is_set = |key: &str| match member(config, key) {
-            None | Some(Value::Null | Value::Bool(false)) => false,
-            Some(Value::Array(all)) => !all.is_empty(),
-            Some(_) => true,
-        };
-        if let Some((key, reason)) = OTHER_KINDS.iter().find(|(key, _)| is_set(key)) {
-            return Err(ADAPTER.broken(format!("`{key}` is set: {reason}")));
-        }
-        let alpha = member(config, "lora_alpha").and_then(Value::as_f64);
-        let Some(alpha) = alpha.filter(|alpha| is_alpha(*alpha)) else {
-            return Err(ADAPTER.broken("`lora_alpha` is not a number other than 0"));
-        };
-        let mut alphas = Vec::new();
-        if let Some(Value::Map(pairs)) = member(config, "alpha_pattern") {
-            for (key, value) in pairs {
-                let (key, value) = (key.as_text().unwrap_or_default(), value.as_f64());
-                let Some(value) = value.filter(|value| is_plain(key) && is_alpha(*value)) else {
-                    let key = key.escaped();
-                    let message = format!(
-                        "`alpha_pattern` has `{key}`, an expression, or one whose value is not a number other than 0"
-                    );
-                    return Err(ADAPTER.broken(message));
-                };
-                alphas.push((key.to_owned(), value));
-            }
-        }
-        let mut rank = member(config, "r").and_then(Value::as_integer);
-        let mut ranks = Vec::new();
-        if let Some(Value::Map(pairs)) = member(config, "rank_pattern") {
-            for (key, value) in pairs {
-                match (key.as_text().filter(|key| is_plain(key)), value.as_integer()) {
-                    (Some(key), Some(value)) => ranks.push((key.to_owned(), value)),
-                    // Which modules an expression is for is not known.
-                    _ => rank = None,
-                }
-            }
-        }
-        let mut warnings = Vec::new();
-        let init = member(config, "init_lora_weights").and_then(Value::as_text).unwrap_or("");
-        let init = init.to_ascii_lowercase();
-        if ["pissa", "olora", "corda"].iter().any(|own| init.starts_with(own)) {
-            let message = format!(
-                "an adapter that began as {init} is for the changed weights of its training, not for those of the base model"
-            );
-            warnings.push(Warning::new("recipe/differs", message));
-        }
-        let has_root = is_set("use_rslora");
-        Ok(AdapterKind { alpha, alphas, rank, ranks, has_root, warnings })
-    }
-
-    /// Returns the alpha of modules that become one tensor: the product is multiplied by alpha and divided by the rank.
-    fn alpha(
-        &self,
-        indices: &[usize],
-        modules: &[Module],
-        tensors: &[SourceTensor],
-    ) -> Result<f64> {
-        let mut found = None;
-        for module in indices.iter().filter_map(|at| modules.get(*at)) {
-            let matches = |key: &str| match key.strip_prefix('^') {
-                Some(whole) => module.name == whole,
-                None => {
-                    let before = module.name.strip_suffix(key);
-                    before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
-                }
-            };
-            let own = self.alphas.iter().find(|(key, _)| matches(key));
-            let own = own.map_or(self.alpha, |(_, alpha)| *alpha);
-            let rank = module.factors(tensors)?.0.shape.first().copied().unwrap_or(1);
-            if let Some(stated) = self.rank {
-                let other = self.ranks.iter().find(|(key, _)| matches(key));
-                let stated = other.map_or(stated, |(_, rank)| *rank);
-                if stated != i128::from(rank) {
-                    let message = format!(
-                        "the factors have the rank {rank}, but the configuration of the adapter says {stated}"
-                    );
-                    return Err(ADAPTER.broken(message).in_tensor(module.weight()));
-                }
-            }
-            let own = if self.has_root { own * (rank as f64).sqrt() } else { own };
-            if *found.get_or_insert(own) != own {
-                let message = "matrices with different alphas become one tensor";
-                return Err(ADAPTER.broken(message).in_tensor(module.weight()));
-            }
-        }
-        Ok(found.unwrap_or(self.alpha))
-    }
-}
-
-/// Returns `true` if a key of a pattern is a name, or the end of one, and no regular expression.
-fn is_plain(key: &str) -> bool {
-    !key.contains(|c: char| "*+?()[]{}|\\$".contains(c))
-}
-
 /// Finds the factors of the matrices.
 fn modules(tensors: &[SourceTensor]) -> Result<Vec<Module>> {
     let mut out: Vec<Module> = Vec::new();
@@ -581,12 +387,12 @@ fn factor_of(name: &str) -> Option<(&str, bool, bool)> {
 }
 
 impl Module {
-    fn weight(&self) -> String {
+    pub(super) fn weight(&self) -> String {
         format!("{}.weight", self.name)
     }
 
     /// Returns the factor of the inputs and that of the outputs.
-    fn factors<'t>(
+    pub(super) fn factors<'t>(
         &self,
         tensors: &'t [SourceTensor],
     ) -> Result<(&'t SourceTensor, &'t SourceTensor)> {

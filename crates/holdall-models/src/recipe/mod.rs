@@ -15,6 +15,8 @@
 //! used, or named as left out, or an error. Elements are computed in pieces; only a permutation holds a whole tensor.
 
 mod adapter;
+mod adapter_config;
+mod base;
 mod builtin;
 mod evaluate;
 mod expression;
@@ -35,7 +37,8 @@ mod stream;
 mod text;
 mod trace;
 
-pub use adapter::{ADAPTER_PREFIX, AdapterInput, RestoredAdapter, check_adapter_alpha};
+pub use adapter::{ADAPTER_PREFIX, AdapterInput, RestoredAdapter};
+pub use adapter_config::check_adapter_alpha;
 pub use builtin::{builtin, find, find_by_gguf};
 pub use mix::Mix;
 pub use outtype::{Form, OutType};

@@ -191,7 +191,7 @@ impl Recipe {
         let scope = Scope::new(input.config, &self.definitions, &given, &named)
             .with_defaults(&self.defaults);
         let metadata = metadata::values(&self.metadata, &scope)?;
-        sizes::check(&outputs, &metadata)?;
+        sizes::check(&outputs, &metadata, input.config)?;
         if let OutType::Mix(mix) = outtype {
             mix.apply(&mut outputs, &metadata);
         }

@@ -1,5 +1,6 @@
 //! Sizes in the metadata, compared with the shapes of the tensors: a configuration of another model is noticed.
 
+use super::evaluate::member;
 use super::plan::Output;
 use super::{INCOMPLETE, SHAPE};
 use holdall_core::error::Result;
@@ -18,11 +19,11 @@ pub(super) fn layer(name: &str) -> Option<u64> {
 ///
 /// # Errors
 /// Returns [`INCOMPLETE`] for another number of layers, and [`SHAPE`] for other sizes.
-pub(super) fn check(outputs: &[Output], metadata: &Attributes) -> Result<()> {
+pub(super) fn check(outputs: &[Output], metadata: &Attributes, config: &Value) -> Result<()> {
     let Some(architecture) = metadata.get("general.architecture").and_then(Value::as_text) else {
         return Ok(());
     };
-    let sizes = Sizes { architecture, metadata };
+    let sizes = Sizes { architecture, metadata, config };
     let last = outputs.iter().filter_map(|output| layer(&output.name)).max();
     if let (Some(last), Some(stated)) = (last, sizes.of("block_count", None)) {
         let found = last.saturating_add(1);
@@ -43,6 +44,7 @@ pub(super) fn check(outputs: &[Output], metadata: &Attributes) -> Result<()> {
 struct Sizes<'a> {
     architecture: &'a str,
     metadata: &'a Attributes,
+    config: &'a Value,
 }
 
 impl Sizes<'_> {
@@ -76,6 +78,12 @@ impl Sizes<'_> {
         heads.checked_mul(size)
     }
 
+    /// Returns `true` if the configuration has this length of the feed-forward networks.
+    fn is_length_of_config(&self, length: Option<u64>) -> bool {
+        let stated = member(self.config, "intermediate_size").and_then(Value::as_integer);
+        stated.is_some() && stated == length.map(i128::from)
+    }
+
     fn check(&self, output: &Output) -> Result<()> {
         let shape = output.shape();
         let (first, last) = (shape.first().copied(), shape.last().copied());
@@ -98,7 +106,10 @@ impl Sizes<'_> {
             }
             ("output_norm.weight", 1) => vec![(last, of("embedding_length"))],
             ("ffn_down.weight", 2) => {
-                vec![(first, of("embedding_length")), (last, of("feed_forward_length"))]
+                let (key, stated) = of("feed_forward_length");
+                // Some recipes write a multiple of the width, whatever the configuration says.
+                let stated = stated.filter(|_| !self.is_length_of_config(last));
+                vec![(first, of("embedding_length")), (last, (key, stated))]
             }
             ("ffn_down_exps.weight", 3) => {
                 vec![(first, of("expert_count")), (last, of("expert_feed_forward_length"))]
