@@ -40,7 +40,7 @@ fn a_folder_becomes_a_file_and_a_folder_again() {
     let plan = holdall(["recipe", "reverse", "mixtral", &gguf, "--json"]).ends_with(0).json();
     assert_eq!(plan["tensors"], 41);
     let ran = holdall(["recipe", "reverse", "gpt2", &gguf]).ends_with(4);
-    assert!(ran.err.contains("recipe/left-over"), "{}", ran.err);
+    assert!(ran.err.contains("recipe/architecture"), "{}", ran.err);
     holdall(["convert", &gguf, &back, "--recipe", "mixtral"]).ends_with(0);
     holdall(["diff", &source, &back]).ends_with(0);
     // Without the name of a recipe it is an ordinary conversion.
@@ -190,7 +190,35 @@ fn options_that_do_not_apply_are_refused() {
         holdall([&["convert", &source, &path(&dir, to)], option].concat()).ends_with(2);
     }
     holdall(["convert", &source, &gguf, "--recipe", &path(&dir, "none.toml")]).ends_with(3);
+    let config = format!("{source}/config.json");
+    for (option, word) in [
+        (["--config", &config], "`--config` does not apply"),
+        (["--base", &source], "`--base` does not apply"),
+    ] {
+        let ran = holdall([&["convert", &source, &gguf], &option[..]].concat()).ends_with(2);
+        assert!(ran.err.contains(word), "{}", ran.err);
+    }
+    let none = ["convert", &source, &gguf, "--recipe", "none", "--model-name", "x"];
+    let ran = holdall(none).ends_with(2);
+    assert!(ran.err.contains("`--model-name` requires a recipe"), "{}", ran.err);
     assert!(fs::read_dir(dir.path()).unwrap().next().is_none());
+}
+
+/// RoBERTa's positions cannot come back, which only its configuration tells: its tensors are those of a BERT.
+#[test]
+fn a_configuration_chooses_the_recipe_of_the_way_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gguf, back) = (path(&dir, "a.gguf"), path(&dir, "back"));
+    holdall(["convert", &model("roberta"), &gguf, "--no-tokenizer"]).ends_with(0);
+    let auto = ["convert", &gguf, &back, "--recipe", "auto"];
+    let config = |case: &str| format!("{}/config.json", model(case));
+    let ran = holdall([&auto[..], &["--config", &config("roberta")]].concat()).ends_with(4);
+    assert!(ran.err.contains("recipe/no-inverse"), "{}", ran.err);
+    let ran = holdall([&auto[..], &["--config", &config("qwen2")]].concat()).ends_with(4);
+    assert!(ran.err.contains("`qwen2`") && ran.err.contains("`bert`"), "{}", ran.err);
+    let parts = holdall([&auto[..], &["--max-shard-size", "1KB"]].concat()).ends_with(2);
+    assert!(parts.err.contains("one file of tensors"), "{}", parts.err);
+    assert!(!Path::new(&back).exists());
 }
 
 #[test]

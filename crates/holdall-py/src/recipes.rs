@@ -207,12 +207,12 @@ pub(crate) fn model_restore<'py>(
         let is_adapter = kind == Some("adapter");
         let recipe = match (recipe, &config) {
             (Some(recipe), _) => recipe,
-            // An adapter has too few tensors to find the recipe by them.
-            (None, Some(text)) if is_adapter => {
+            // A configuration says more than tensors do: several families have the same ones.
+            (None, Some(text)) => {
                 let config = holdall::Value::from_json(text, file.limits().depth)?;
                 recipe::find(&config, file.limits())?
             }
-            (None, _) => recipe::find_back(&file)?,
+            (None, None) => recipe::find_back(&file)?,
         };
         let mut options = ModelRestore::new(write.with_work(work), recipe).with_outtype(outtype);
         if let Some(text) = config {

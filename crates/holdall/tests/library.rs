@@ -69,6 +69,7 @@ mod query;
 mod ranges;
 mod recipes;
 mod recipes_adapter;
+mod recipes_checks;
 mod recipes_diff;
 mod recipes_options;
 mod records;

@@ -35,7 +35,7 @@ pub(crate) fn converted(
 }
 
 /// Returns the error of a plan, with its code and whole text.
-fn refused(folder: &Path, options: &ModelConvert) -> (&'static str, String) {
+pub(crate) fn refused(folder: &Path, options: &ModelConvert) -> (&'static str, String) {
     let file = holdall::open(folder).unwrap();
     let e = plan_model(folder, &file, "out.gguf", options).expect_err("the plan fails");
     (e.code(), e.to_string())
@@ -106,7 +106,7 @@ fn metadata_is_that_of_llama_cpp() {
 }
 
 /// Copies the tensors of a case into a folder with another configuration.
-fn with_config(case: &str, edit: impl Fn(&mut Json)) -> tempfile::TempDir {
+pub(crate) fn with_config(case: &str, edit: impl Fn(&mut Json)) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(corpus(case)).unwrap() {
         let path = entry.unwrap().path();
@@ -228,7 +228,7 @@ fn models_without_a_recipe_are_refused() {
     assert_eq!(report.recipe, "qwen2");
 }
 
-fn own(text: &str) -> Recipe {
+pub(crate) fn own(text: &str) -> Recipe {
     Recipe::parse(text.as_bytes(), &Limits::default()).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 

@@ -3,8 +3,8 @@
 
 use crate::recipes::{corpus, options};
 use holdall::recipe::{
-    Adapter, ModelRestore, OutType, Recipe, builtin, convert_adapter, convert_model, plan_adapter,
-    restore_adapter,
+    Adapter, MetadataSetting, ModelRestore, OutType, Recipe, builtin, convert_adapter,
+    convert_model, plan_adapter, restore_adapter,
 };
 use holdall::{Convert, DType, Error, File, Limits, TensorSpec, WriteOptions, Writer};
 use std::collections::BTreeMap;
@@ -470,4 +470,91 @@ fn factors_get_the_type_that_is_asked_for() {
         assert_eq!(stored("blk.0.ffn_down.weight.lora_a"), a);
         assert_eq!(stored("blk.0.ffn_down.weight.lora_b"), b);
     }
+}
+
+/// Returns the error of an adapter for one matrix of the base model's configuration, whether its tensors are known or not.
+fn error_of(base: &Base, module: &str, rows: u64, columns: u64, has_tensors: bool) -> String {
+    let mut made = Made::new(base, "", &[]);
+    let a = Matrix::made("a", RANK, columns);
+    made.factors.insert(module.to_owned(), (a, Matrix::made("b", rows, RANK)));
+    made.write();
+    let file = holdall::open(&made.folder).unwrap();
+    let base_file = holdall::open(base.path().join("model.safetensors")).unwrap();
+    let mut adapter = Adapter::new(&made.folder, &file, base.path());
+    if has_tensors {
+        adapter = adapter.with_base_file(&base_file);
+    }
+    match plan_adapter(&adapter, "out.gguf", &options()) {
+        Ok(_) => String::new(),
+        Err(e) => {
+            assert_eq!(e.code(), "recipe/adapter", "{e}");
+            e.to_string()
+        }
+    }
+}
+
+#[test]
+fn matrices_that_the_base_model_lacks_are_refused() {
+    let base = Base::new("qwen2");
+    let q = |n: u32| format!("model.layers.{n}.self_attn.q_proj");
+    assert!(error_of(&base, &q(7), 32, 32, true).contains("layers.7"));
+    // The configuration alone tells the number of layers.
+    assert!(error_of(&base, &q(7), 32, 32, false).contains("2 layers"));
+    for has_tensors in [true, false] {
+        assert_eq!(error_of(&base, &q(1), 32, 32, has_tensors), "");
+    }
+    // The weights of the logits are those of the embeddings.
+    let base = Base::new("gemma");
+    assert!(!base.tensors.contains_key("lm_head.weight"));
+    assert!(error_of(&base, "lm_head", 320, 32, true).contains("lm_head.weight"));
+    // Queries, keys and values are one matrix.
+    let base = Base::new("phi3");
+    assert!(error_of(&base, &q(0), 32, 32, true).contains("no such matrix"));
+    // The names of adapters may have another prefix than the file.
+    let base = Base::new("gpt2");
+    let (rows, columns) = (base.tensors.iter())
+        .find(|(name, _)| name.ends_with("h.0.mlp.c_fc.weight"))
+        .map(|(_, matrix)| (matrix.shape[1], matrix.shape[0]))
+        .unwrap();
+    for prefix in ["transformer.", ""] {
+        let module = format!("{prefix}h.0.mlp.c_fc");
+        assert_eq!(error_of(&base, &module, rows, columns, true), "");
+    }
+}
+
+#[test]
+fn ranks_and_alphas_are_those_of_the_factors() {
+    let base = Base::new("qwen2");
+    let modules = ["q", "v"].map(|name| format!("model.layers.0.self_attn.{name}_proj"));
+    let mut made = Made::new(&base, "qwen2", &modules);
+    made.config["r"] = 8.into();
+    made.write();
+    let e = made.plan(&base).unwrap_err();
+    assert!(e.code() == "recipe/adapter" && e.to_string().contains("says 8"), "{e}");
+    made.config["rank_pattern"] = serde_json::json!({"q_proj": RANK, "v_proj": RANK});
+    made.write();
+    made.plan(&base).unwrap();
+
+    let file = holdall::open(&made.folder).unwrap();
+    let adapter = Adapter::new(&made.folder, &file, base.path());
+    for text in ["adapter.lora.alpha=0", "adapter.lora.alpha=NaN", "adapter.lora.alpha=inf"] {
+        let setting = MetadataSetting::parse(text).unwrap();
+        let e = plan_adapter(&adapter, "out.gguf", &options().with_metadata([setting]));
+        let e = e.expect_err(text);
+        assert_eq!(e.code(), "recipe/adapter", "{text}: {e}");
+    }
+}
+
+/// The factors of a Llama have another order than those of a Qwen.
+#[test]
+fn the_base_model_of_the_way_back_has_the_architecture_of_the_adapter() {
+    let base = Base::new("llama3-bpe");
+    let made = Made::new(&base, "", &["model.layers.0.self_attn.q_proj".to_owned()]);
+    let file = holdall::open(made.convert(&base, OutType::F32)).unwrap();
+    let (_, text) = builtin().iter().find(|(name, _)| *name == "qwen2").unwrap();
+    let recipe = Recipe::parse(text.as_bytes(), &Limits::default()).unwrap();
+    let config = fs::read_to_string(corpus("qwen2").join("config.json")).unwrap();
+    let options = ModelRestore::new(WriteOptions::new(), recipe).with_config(config);
+    let e = restore_adapter(&file, base.path().join("back"), &options).unwrap_err();
+    assert_eq!(e.code(), "recipe/architecture", "{e}");
 }

@@ -109,17 +109,12 @@ fn metadata_that_contradicts_the_file_is_refused() {
         ("split.count=int:2", "belongs to the file"),
         ("holdall.gguf.types=str:x", "belongs to the file"),
         ("llama.context_length=long", "not a whole number"),
-        ("llama.context_length=str:long", ""),
+        ("llama.context_length=str:long", "not the type of the key, which is u32"),
         ("own.key=5", "give a type"),
         ("own.key=u8:256", "256 is not u8"),
         ("own.list=[f32]:[1, true]", "is not [f32]"),
     ] {
         let planned = options().with_metadata([setting(text)]);
-        if word.is_empty() {
-            // The caller's type is the caller's choice.
-            plan_model(&folder, &file, "out.gguf", &planned).unwrap();
-            continue;
-        }
         let (code, message) = refused(&planned);
         assert_eq!(code, "recipe/setting", "{text}: {message}");
         assert!(message.contains(word), "{text}: {message}");
@@ -180,6 +175,16 @@ fn a_vocabulary_needs_no_tensors() {
     assert!(has("tokenizer.ggml.tokens") && has("llama.context_length"));
     assert!(!has("general.file_type") && !has("general.size_label"));
     assert_eq!(file.attributes().get("llama.block_count"), Some(&integer(9)));
+    for text in [
+        "tokenizer.ggml.bos_token_id=str:a",
+        "tokenizer.ggml.eos_token_id=-1",
+        "tokenizer.ggml.pre=int:1",
+        "llama.context_length=str:long",
+    ] {
+        let other = options.clone().with_metadata([setting(text)]);
+        let e = convert_vocabulary(&folder, &to, &other, &Limits::default()).expect_err(text);
+        assert_eq!(e.code(), "recipe/setting", "{text}: {e}");
+    }
     let e = convert_vocabulary(&folder, &to, &options.with_max_shard_len(1), &Limits::default());
     assert_eq!(e.unwrap_err().code(), "shards/target");
 }

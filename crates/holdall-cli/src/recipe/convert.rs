@@ -91,6 +91,12 @@ impl ByRecipe {
         ];
         given.iter().find(|(_, is)| *is).map(|(name, _)| *name)
     }
+
+    /// Returns the first option that was given and that is for adapters or for the way back.
+    fn not_forward(&self) -> Option<&'static str> {
+        let given = [("--config", self.config.is_some()), ("--base", self.base.is_some())];
+        given.iter().find(|(_, is)| *is).map(|(name, _)| *name)
+    }
 }
 
 /// Converts a model's folder to GGUF by a recipe. Returns `None` for any other conversion.
@@ -100,8 +106,15 @@ pub(crate) fn convert(
     by: &ByRecipe,
 ) -> Result<Option<Status>, Failure> {
     let given = by.given();
-    if by.recipe.as_deref() == Some("none") && given.is_none() {
-        return Ok(None);
+    if by.recipe.as_deref() == Some("none") {
+        return match given {
+            None => Ok(None),
+            Some(option) => {
+                let message =
+                    format!("`{option}` requires a recipe, and `--recipe none` uses none");
+                Err(ARGUMENTS.broken(message).into())
+            }
+        };
     }
     let is_back = by.recipe.is_some() || by.base.is_some();
     if is_back && args.also.is_empty() && is_gguf(&args.input) {
@@ -138,6 +151,11 @@ pub(crate) fn convert(
         let message = format!("`{option}` does not apply to a model that a recipe converts");
         let hint = "`--recipe none` writes the tensors of the folder as they are; `--outtype` sets the type of the matrices";
         return Err(ARGUMENTS.broken(message).with_hint(hint).into());
+    }
+    if let Some(option) = by.not_forward() {
+        let message =
+            format!("`{option}` does not apply to a model's folder that becomes a GGUF file");
+        return Err(ARGUMENTS.broken(message).into());
     }
     let (target, mut options) = common_options(session, args, by, format, version)?;
     if let Some(name) = &by.pre_tokenizer {
@@ -200,7 +218,9 @@ fn adapter(
             .broken("the folder is an adapter, whose base model decides how it is converted");
         return Err(e.with_hint("`--base FOLDER` names the folder of the base model").into());
     };
-    if by.no_tokenizer || by.pre_tokenizer.is_some() || by.vocab_only || args.is_sharded() {
+    let has_config = by.config.is_some();
+    let is_other = by.no_tokenizer || by.pre_tokenizer.is_some() || by.vocab_only;
+    if is_other || has_config || args.is_sharded() {
         let message =
             "an adapter takes `--outtype`, `--recipe`, `--model-name`, `--set` and `--base` only";
         return Err(ARGUMENTS.broken(message).into());
@@ -386,6 +406,12 @@ fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Statu
     if let Some(option) = args.not_for_recipes() {
         return refused(&format!("`{option}` does not apply to a model that a recipe converts"));
     }
+    if args.is_sharded() {
+        return refused("a recipe that is followed backwards writes one file of tensors");
+    }
+    if args.align.is_some() {
+        return refused("`--align` does not apply to a recipe that is followed backwards");
+    }
     if args.dry_run {
         return refused("a recipe that is followed backwards has no `--dry-run`");
     }
@@ -406,13 +432,13 @@ fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Statu
                 .broken("the file is an adapter, which does not say how its base model is built");
             return Err(e.with_hint("`--base FOLDER` names the folder of the base model").into());
         }
-        // An adapter has too few tensors to find the recipe by them.
-        (None | Some("auto"), Some(text)) if is_adapter => {
+        // A configuration says more than tensors do: several families have the same ones.
+        (None | Some("auto"), Some(text)) => {
             let limits = session.global.limits();
             let config = holdall::Value::from_json(text, limits.depth)?;
             recipe::find(&config, &limits).map_err(advised)?
         }
-        (None | Some("auto"), _) => recipe::find_back(&file).map_err(advised)?,
+        (None | Some("auto"), None) => recipe::find_back(&file).map_err(advised)?,
         (Some(name), _) => named(name, session)?,
     };
     let mut options = ModelRestore::new(write, recipe).with_outtype(by.outtype.unwrap_or_default());
@@ -421,8 +447,8 @@ fn restore(session: &Session, args: &ConvertArgs, by: &ByRecipe) -> Result<Statu
     }
     let out = writing::Output::begin_folder(session, &args.output, args.force)?;
     let report = match is_adapter {
-        true => recipe::restore_adapter(&file, out.path(), &options)?,
-        false => recipe::restore_model(&file, out.path(), &options)?,
+        true => recipe::restore_adapter(&file, out.path(), &options).map_err(advised)?,
+        false => recipe::restore_model(&file, out.path(), &options).map_err(advised)?,
     };
     out.publish()?;
     if session.json() {
@@ -516,6 +542,9 @@ pub(crate) fn advised(e: holdall::Error) -> holdall::Error {
     match e.code() {
         "recipe/unknown-architecture" => e.with_hint(
             "`--recipe none` writes the tensors as they are, which llama.cpp does not run; `--recipe FILE` uses a recipe of your own",
+        ),
+        "recipe/architecture" => e.with_hint(
+            "`--recipe auto` without `--config` takes a recipe for the architecture of the file",
         ),
         "recipe/left-over" => e.with_hint(
             "a recipe that `extends` this one and has a rule for them, with `drop` and a reason, leaves tensors out: `--recipe FILE`",

@@ -1,6 +1,8 @@
 //! Adapters of LoRA: factors of changes to the matrices of a base model, converted as the recipe converts those matrices.
 
-use super::evaluate::{Scope, member};
+use super::adapter_config::{ALPHA, AdapterKind, check_adapter_alpha};
+use super::base::BaseMatrices;
+use super::evaluate::Scope;
 use super::factored::Factored;
 use super::node::{Computed, Function};
 use super::outtype::Form;
@@ -11,9 +13,9 @@ use super::plan::{
 use super::read::Recipe;
 use super::reverse::undone;
 use super::stepped::Stepped;
-use super::{ADAPTER, LEFT_OVER, OutType, metadata};
+use super::{ADAPTER, LEFT_OVER, OutType, metadata, sizes};
 use holdall_collections::HashMap;
-use holdall_core::error::{Error, Escape as _, Result};
+use holdall_core::error::{Error, Result};
 use holdall_core::model::{Attributes, DType, Value, Warning};
 use std::ops::Range;
 
@@ -21,16 +23,6 @@ use std::ops::Range;
 pub const ADAPTER_PREFIX: &str = "base_model.model.";
 /// The tensor whose rows llama.cpp looks up, so that its factors change places.
 const LOOKED_UP: &str = "token_embd.weight";
-/// Keys of the configuration whose adapters compute something else than a product of two factors.
-const OTHER_KINDS: [(&str, &str); 6] = [
-    ("use_dora", "DoRA also scales the columns"),
-    ("use_qalora", "QALoRA pools the inputs"),
-    ("lora_bias", "the factors have biases"),
-    ("layer_replication", "layers of the base model are repeated"),
-    ("target_parameters", "it changes parameters inside layers"),
-    ("alora_invocation_tokens", "it begins at invocation tokens"),
-];
-
 /// What the plan of an adapter is made from, apart from the recipe.
 #[derive(Clone)]
 pub struct AdapterInput<'a> {
@@ -51,9 +43,9 @@ pub struct RestoredAdapter {
 }
 
 /// A matrix that the adapter changes, with the tensors of its factors.
-struct Module {
+pub(super) struct Module {
     /// The name without `.weight`.
-    name: String,
+    pub(super) name: String,
     /// The factor of the inputs, `[rank, inputs]`, and that of the outputs, `[outputs, rank]`.
     inputs: Option<usize>,
     outputs: Option<usize>,
@@ -115,6 +107,7 @@ impl Recipe {
             let message = format!("the recipe leaves the matrix out: {reason}");
             return Err(ADAPTER.broken(message).in_tensor(name));
         }
+        let mut base = BaseMatrices::new(&self.rules, input.tensors);
         let mut alpha = None;
         let mut is_scaled = 0u64;
         let mut outputs = Vec::new();
@@ -147,7 +140,7 @@ impl Recipe {
             }
             for at in &sources {
                 let Some(module) = modules.get(*at) else { continue };
-                module.check_shape(tensors, input.tensors, turned)?;
+                module.check_shape(tensors, base.matrix(group.rule, module)?, turned)?;
             }
             let own = kind.alpha(&sources, &modules, tensors)?;
             let alpha = *alpha.get_or_insert(own);
@@ -181,6 +174,7 @@ impl Recipe {
             }
         }
         check_names(&outputs)?;
+        self.check_layers(&scope, &outputs)?;
         let mut warnings = kind.warnings;
         if is_scaled > 0 {
             let message = format!(
@@ -192,6 +186,26 @@ impl Recipe {
         let metadata = self.adapter_metadata(&scope, input.base.name, alpha)?;
         let left_out = Vec::new();
         Ok(Plan { outputs, metadata, left_out, warnings, outtype, source: source.clone() })
+    }
+
+    /// Checks that the base model has the layers that the adapter changes, as far as its configuration tells.
+    fn check_layers(&self, scope: &Scope<'_>, outputs: &[Output]) -> Result<()> {
+        let is_wanted = |key: &str| key == "general.architecture" || key.ends_with(".block_count");
+        let own: Vec<_> =
+            self.metadata.iter().filter(|entered| is_wanted(&entered.key)).cloned().collect();
+        let found = metadata::values(&own, scope)?;
+        let mut numbers = found.iter().filter(|(key, _)| key.ends_with(".block_count"));
+        let Some(layers) = numbers.next().and_then(|(_, value)| value.as_integer()) else {
+            return Ok(());
+        };
+        let is_beyond = |name: &str| sizes::layer(name).is_some_and(|n| i128::from(n) >= layers);
+        match outputs.iter().find(|output| is_beyond(&output.name)) {
+            None => Ok(()),
+            Some(output) => {
+                let message = format!("the base model has {layers} layers, counted from 0");
+                Err(ADAPTER.broken(message).in_tensor(&output.name))
+            }
+        }
     }
 
     fn adapter_form(&self, name: &str, computed: &Computed, outtype: OutType) -> Form {
@@ -210,7 +224,7 @@ impl Recipe {
         out.set("general.type", text("adapter"));
         out.set("adapter.type", text("lora"));
         out.set("general.name", text(name));
-        out.set("adapter.lora.alpha", metadata::single(Value::Float(alpha)));
+        out.set(ALPHA, metadata::single(Value::Float(alpha)));
         out.set("general.quantization_version", Value::Integer(2));
         Ok(out)
     }
@@ -226,10 +240,11 @@ impl Recipe {
         attributes: &Attributes,
     ) -> Result<RestoredAdapter> {
         let is_lora = attributes.get("adapter.type").and_then(Value::as_text) == Some("lora");
-        let alpha = attributes.get("adapter.lora.alpha").and_then(Value::as_f64);
+        let alpha = attributes.get(ALPHA).and_then(Value::as_f64);
         let Some(alpha) = alpha.filter(|_| is_lora) else {
             return Err(ADAPTER.broken("the metadata is not that of an adapter of LoRA"));
         };
+        check_adapter_alpha(attributes)?;
         let tensors = input.source.tensors();
         let pairs = pairs(tensors)?;
         let mut matrices = Vec::new();
@@ -323,89 +338,6 @@ impl Recipe {
     }
 }
 
-/// The parts of `adapter_config.json` that decide what the factors mean.
-struct AdapterKind {
-    alpha: f64,
-    /// Names of modules, or of their last parts, with another alpha.
-    alphas: Vec<(String, f64)>,
-    /// Whether the product is divided by the square root of the rank.
-    has_root: bool,
-    warnings: Vec<Warning>,
-}
-
-impl AdapterKind {
-    fn new(config: &Value) -> Result<AdapterKind> {
-        let kind = member(config, "peft_type").and_then(Value::as_text).unwrap_or("LORA");
-        if !kind.eq_ignore_ascii_case("lora") {
-            let message = format!("the adapter is of the kind {}, not LoRA", kind.escaped());
-            return Err(ADAPTER.broken(message));
-        }
-        let is_set = |key: &str| match member(config, key) {
-            None | Some(Value::Null | Value::Bool(false)) => false,
-            Some(Value::Array(all)) => !all.is_empty(),
-            Some(_) => true,
-        };
-        if let Some((key, reason)) = OTHER_KINDS.iter().find(|(key, _)| is_set(key)) {
-            return Err(ADAPTER.broken(format!("`{key}` is set: {reason}")));
-        }
-        let alpha = member(config, "lora_alpha").and_then(Value::as_f64);
-        let Some(alpha) = alpha.filter(|alpha| alpha.is_finite() && *alpha != 0.0) else {
-            return Err(ADAPTER.broken("`lora_alpha` is not a number other than 0"));
-        };
-        let mut alphas = Vec::new();
-        if let Some(Value::Map(pairs)) = member(config, "alpha_pattern") {
-            for (key, value) in pairs {
-                let (key, value) = (key.as_text().unwrap_or_default(), value.as_f64());
-                let is_plain = !key.contains(|c: char| "*+?()[]{}|\\$".contains(c));
-                let Some(value) = value.filter(|value| is_plain && value.is_finite()) else {
-                    let message = format!("`alpha_pattern` has `{}`, an expression", key.escaped());
-                    return Err(ADAPTER.broken(message));
-                };
-                alphas.push((key.to_owned(), value));
-            }
-        }
-        let mut warnings = Vec::new();
-        let init = member(config, "init_lora_weights").and_then(Value::as_text).unwrap_or("");
-        let init = init.to_ascii_lowercase();
-        if ["pissa", "olora", "corda"].iter().any(|own| init.starts_with(own)) {
-            let message = format!(
-                "an adapter that began as {init} is for the changed weights of its training, not for those of the base model"
-            );
-            warnings.push(Warning::new("recipe/differs", message));
-        }
-        let has_root = is_set("use_rslora");
-        Ok(AdapterKind { alpha, alphas, has_root, warnings })
-    }
-
-    /// Returns the alpha of modules that become one tensor: the product is multiplied by alpha and divided by the rank.
-    fn alpha(
-        &self,
-        indices: &[usize],
-        modules: &[Module],
-        tensors: &[SourceTensor],
-    ) -> Result<f64> {
-        let mut found = None;
-        for module in indices.iter().filter_map(|at| modules.get(*at)) {
-            let matches = |key: &str| match key.strip_prefix('^') {
-                Some(whole) => module.name == whole,
-                None => {
-                    let before = module.name.strip_suffix(key);
-                    before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
-                }
-            };
-            let own = self.alphas.iter().find(|(key, _)| matches(key));
-            let own = own.map_or(self.alpha, |(_, alpha)| *alpha);
-            let rank = module.factors(tensors)?.0.shape.first().copied().unwrap_or(1);
-            let own = if self.has_root { own * (rank as f64).sqrt() } else { own };
-            if *found.get_or_insert(own) != own {
-                let message = "matrices with different alphas become one tensor";
-                return Err(ADAPTER.broken(message).in_tensor(module.weight()));
-            }
-        }
-        Ok(found.unwrap_or(self.alpha))
-    }
-}
-
 /// Finds the factors of the matrices.
 fn modules(tensors: &[SourceTensor]) -> Result<Vec<Module>> {
     let mut out: Vec<Module> = Vec::new();
@@ -455,12 +387,12 @@ fn factor_of(name: &str) -> Option<(&str, bool, bool)> {
 }
 
 impl Module {
-    fn weight(&self) -> String {
+    pub(super) fn weight(&self) -> String {
         format!("{}.weight", self.name)
     }
 
     /// Returns the factor of the inputs and that of the outputs.
-    fn factors<'t>(
+    pub(super) fn factors<'t>(
         &self,
         tensors: &'t [SourceTensor],
     ) -> Result<(&'t SourceTensor, &'t SourceTensor)> {
@@ -493,11 +425,11 @@ impl Module {
     fn check_shape(
         &self,
         tensors: &[SourceTensor],
-        base: &[SourceTensor],
+        base: Option<&SourceTensor>,
         is_turned: bool,
     ) -> Result<()> {
         let name = self.weight();
-        let Some(base) = base.iter().find(|tensor| tensor.name == name) else { return Ok(()) };
+        let Some(base) = base else { return Ok(()) };
         let own = self.factored(tensors, is_turned)?;
         match own.shape() == base.shape.as_slice() {
             true => Ok(()),

@@ -5,6 +5,7 @@ use super::evaluate::{Locals, Scope};
 use super::expression::Expression;
 use super::plan::Output;
 use super::read::Entered;
+use super::setting::{Kind, usual};
 use holdall_core::error::{Escape as _, Result};
 use holdall_core::model::{Attributes, Value, element_count};
 
@@ -30,11 +31,18 @@ pub(super) fn values(all: &[Entered], scope: &Scope<'_>) -> Result<Attributes> {
             Value::Map(_) => {
                 return Err(in_context(VALUE.broken("a map is no value of metadata")));
             }
+            value if has_null(&value) => {
+                let message = "the configuration or the tensors lack a part of its value";
+                return Err(in_context(VALUE.broken(message)));
+            }
             value => {
-                if let Some(kind) = &entered.kind {
+                let value = single(value);
+                if let Some(kind) = &entered.kind
+                    && (Kind::by_name(kind).is_none() || Kind::by_name(kind) != usual(&value))
+                {
                     types.push((Value::Text(key.clone()), Value::Text(kind.clone())));
                 }
-                out.set(key, single(value));
+                out.set(key, value);
             }
         }
     }
@@ -42,6 +50,14 @@ pub(super) fn values(all: &[Entered], scope: &Scope<'_>) -> Result<Attributes> {
         out.set(TYPES, Value::Map(types));
     }
     Ok(out)
+}
+
+/// Returns `true` if a list has a null in it.
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Array(all) => all.iter().any(|item| *item == Value::Null || has_null(item)),
+        _ => false,
+    }
 }
 
 /// Rounds floats to F32, the type in which GGUF has them.

@@ -15,6 +15,8 @@
 //! used, or named as left out, or an error. Elements are computed in pieces; only a permutation holds a whole tensor.
 
 mod adapter;
+mod adapter_config;
+mod base;
 mod builtin;
 mod evaluate;
 mod expression;
@@ -28,6 +30,7 @@ mod plan;
 mod read;
 mod reverse;
 mod setting;
+mod sizes;
 mod step;
 mod stepped;
 mod stream;
@@ -35,6 +38,7 @@ mod text;
 mod trace;
 
 pub use adapter::{ADAPTER_PREFIX, AdapterInput, RestoredAdapter};
+pub use adapter_config::check_adapter_alpha;
 pub use builtin::{builtin, find, find_by_gguf};
 pub use mix::Mix;
 pub use outtype::{Form, OutType};
@@ -58,7 +62,7 @@ holdall_core::error::rules! {
         "The expressions of a recipe have values of the right types for the model's configuration.";
     /// A step does not fit the shapes of the tensors.
     pub SHAPE: Malformed "recipe/shape"
-        "The steps of a recipe fit the shapes of the model's tensors.";
+        "The steps of a recipe and the sizes of the configuration fit the shapes of the model's tensors.";
     /// A tensor is not mentioned.
     pub LEFT_OVER: Unsupported "recipe/left-over"
         "A recipe has a rule for every tensor of the model.";
@@ -78,6 +82,9 @@ holdall_core::error::rules! {
     pub CONFIG_LENGTH: Limit "recipe/config-length"
         "The configuration and the other texts in a model's folder have at most `Limits::header_len` bytes each."
         remedies [RaiseLimit { limit: "header_len", at_least: None }];
+    /// The recipe writes files of another architecture.
+    pub ARCHITECTURE: Unsupported "recipe/architecture"
+        "A recipe that is followed backwards is one that writes the architecture of the file.";
     /// No recipe applies.
     pub UNKNOWN: Unsupported "recipe/unknown-architecture"
         "There is a recipe for the architecture of the model.";

@@ -6,6 +6,7 @@ use super::node::{Computed, Node, float};
 use super::outtype::{Form, OutType};
 use super::pattern::Captures;
 use super::read::{Action, Recipe, Rule};
+use super::sizes;
 use super::step;
 use super::stepped::Stepped;
 use super::stream::Pieces;
@@ -190,6 +191,7 @@ impl Recipe {
         let scope = Scope::new(input.config, &self.definitions, &given, &named)
             .with_defaults(&self.defaults);
         let metadata = metadata::values(&self.metadata, &scope)?;
+        sizes::check(&outputs, &metadata, input.config)?;
         if let OutType::Mix(mix) = outtype {
             mix.apply(&mut outputs, &metadata);
         }
@@ -499,7 +501,7 @@ fn usual_type(tensors: &[SourceTensor]) -> OutType {
 }
 
 /// Returns the number of the pattern that matches, and what it captures.
-fn matched(rule: &Rule, name: &str) -> Option<(usize, Captures)> {
+pub(super) fn matched(rule: &Rule, name: &str) -> Option<(usize, Captures)> {
     rule.from.iter().enumerate().find_map(|(at, pattern)| Some((at, pattern.matches(name)?)))
 }
 

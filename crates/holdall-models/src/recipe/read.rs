@@ -1,5 +1,6 @@
 //! Reading recipes.
 
+use super::ARCHITECTURE;
 use super::builtin::builtin;
 use super::evaluate::{Locals, NoTensors, Scope, member};
 use super::expression::{Expression, is_name};
@@ -10,6 +11,8 @@ use holdall_core::error::{Escape as _, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Attributes, Value};
 
+/// The key of the architecture in GGUF files.
+const ARCHITECTURE_KEY: &str = "general.architecture";
 /// The maximum number of recipes that extend each other.
 const MAX_EXTENDS: usize = 8;
 
@@ -215,6 +218,33 @@ impl Recipe {
         match value {
             Expression::Text(name) => Some(name),
             _ => None,
+        }
+    }
+
+    /// Checks that the recipe writes files with the `general.architecture` of this metadata, for a model with this
+    /// configuration.
+    ///
+    /// # Errors
+    /// Returns [`ARCHITECTURE`] if it writes another one.
+    pub fn check_architecture(&self, config: &Value, metadata: &Attributes) -> Result<()> {
+        let scope =
+            Scope::new(config, &self.definitions, &[], &NoTensors).with_defaults(&self.defaults);
+        let entered = self.metadata.iter().find(|entered| entered.key == ARCHITECTURE_KEY);
+        let written = entered.map(|entered| scope.value(&entered.value, &Locals::default()));
+        let written = match &written {
+            Some(Ok(Value::Text(written))) => Some(written.as_str()),
+            _ => self.gguf_architecture(),
+        };
+        let found = metadata.get(ARCHITECTURE_KEY).and_then(Value::as_text);
+        match (written, found) {
+            (Some(written), Some(found)) if written != found => {
+                let (name, found) = (self.name.escaped(), found.escaped());
+                Err(ARCHITECTURE.broken(format!(
+                    "the recipe `{name}` writes files whose `{ARCHITECTURE_KEY}` is `{}`, but that of the file is `{found}`",
+                    written.escaped()
+                )))
+            }
+            _ => Ok(()),
         }
     }
 

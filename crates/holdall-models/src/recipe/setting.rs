@@ -8,8 +8,13 @@ use holdall_core::model::{Attributes, Value};
 /// The maximum nesting of a value that is given as JSON.
 const MAX_DEPTH: usize = 4;
 /// Keys that a conversion decides: they follow from the recipe and from the types of the tensors.
-const MADE: [&str; 4] =
-    ["general.architecture", "general.type", "general.file_type", "general.quantization_version"];
+const MADE: [&str; 5] = [
+    "general.architecture",
+    "general.type",
+    "general.file_type",
+    "general.quantization_version",
+    "adapter.type",
+];
 /// The first part of keys that belong to the file, not to the model.
 const OF_FILE: [&str; 2] = ["split", "holdall"];
 /// Keys of an architecture whose values are sizes of the tensors.
@@ -109,8 +114,8 @@ pub fn set_keys(
             return Err(in_context(SETTING.broken("the key is set twice")));
         }
         let old = attributes.get(key).cloned();
-        let (value, kind) = setting.value(old.as_ref(), kind_of(attributes, key));
-        let value = value.map_err(in_context)?;
+        let (value, kind) =
+            setting.value(old.as_ref(), kind_of(attributes, key)).map_err(in_context)?;
         if old.as_ref() != Some(&value) {
             check(key, old.as_ref(), &value, attributes, has_tensors).map_err(in_context)?;
         }
@@ -156,115 +161,112 @@ fn check(
 }
 
 impl MetadataSetting {
-    /// Returns the value, and the name of its type if it has one.
+    /// Returns the value, and the name of its type if it is not the usual one for the value.
     fn value(
         &self,
         old: Option<&Value>,
-        old_kind: Option<String>,
-    ) -> (Result<Value>, Option<String>) {
-        let Some(name) = &self.kind else {
-            let value = self.as_old(old).map(single);
-            let fits = |value: &Value| {
-                let kind = old_kind.as_deref().and_then(Kind::by_name);
-                kind.is_none_or(|kind| kind.holds(value))
-            };
-            let value = value.and_then(|value| match fits(&value) {
-                true => Ok(value),
-                false => {
-                    let (found, kind) = (value.to_json(), old_kind.as_deref().unwrap_or_default());
-                    let message = format!("{} does not fit {kind}", found.escaped());
-                    Err(SETTING.broken(message))
-                }
-            });
-            return (value, old_kind);
+        old_kind: Option<Kind>,
+    ) -> Result<(Value, Option<String>)> {
+        let given = match &self.kind {
+            None => None,
+            Some(name) => Some(Kind::by_name(name).ok_or_else(|| {
+                SETTING.broken(format!("`{}` is not a type of metadata", name.escaped()))
+            })?),
         };
-        let Some(kind) = Kind::by_name(name) else {
-            let message = format!("`{}` is not a type of metadata", name.escaped());
-            return (Err(SETTING.broken(message)), None);
-        };
+        let own = old_kind.or_else(|| usual(old?));
+        if let (Some(given), Some(own)) = (given, own)
+            && !given.includes(own)
+        {
+            let (given, own) = (given.full_name(), own.full_name());
+            let message = format!("{given} is not the type of the key, which is {own}");
+            return Err(SETTING.broken(message));
+        }
+        let Some(kind) = own.or(given) else { return self.untyped(old).map(|value| (value, None)) };
         let value = match &self.given {
-            Given::Value(value) => Ok(value.clone()),
-            Given::Text(text) => kind.read(text),
+            Given::Value(value) => value.clone(),
+            Given::Text(text) => kind.read(text)?,
         };
-        let value =
-            value.map(|value| kind.converted(value)).and_then(|value| match kind.holds(&value) {
-                true => Ok(value),
-                false => {
-                    let found = value.to_json();
-                    Err(SETTING.broken(format!("{} is not {}", found.escaped(), name.escaped())))
-                }
-            });
-        (value, kind.name())
+        let value = kind.converted(value);
+        if !kind.holds(&value) {
+            let (found, name) = (value.to_json(), kind.full_name());
+            let found = found.escaped();
+            return Err(SETTING.broken(match old {
+                None => format!("{found} is not {name}"),
+                Some(_) => format!("{found} is not of the type of the key, {name}"),
+            }));
+        }
+        let name = kind.name().filter(|_| usual(&value) != Some(kind));
+        Ok((value, name))
     }
 
-    /// Returns the value as the type of the old one.
-    fn as_old(&self, old: Option<&Value>) -> Result<Value> {
-        let kind = match old {
-            None => None,
-            Some(Value::Bool(_)) => Some(Kind::One(Item::Bool)),
-            Some(Value::Integer(_)) => Some(Kind::One(Item::Integer(None))),
-            Some(Value::Float(_)) => Some(Kind::One(Item::Float(None))),
-            Some(Value::Array(items)) => Some(Kind::Array(match items.first() {
-                Some(Value::Bool(_)) => Item::Bool,
-                Some(Value::Integer(_)) => Item::Integer(None),
-                Some(Value::Float(_)) => Item::Float(None),
-                Some(Value::Text(_)) => Item::Text,
-                _ => return Err(SETTING.broken("the list of the recipe has no items: give a type")),
-            })),
-            Some(_) => Some(Kind::One(Item::Text)),
-        };
-        let value = match (&self.given, kind) {
-            (Given::Text(text), None) => {
-                let is_other = Value::from_json(text, MAX_DEPTH).is_ok();
-                return match is_other {
-                    false => Ok(Value::Text(text.clone())),
-                    true => Err(SETTING.broken(
-                        "the recipe does not write the key: give a type, such as `int:`, `float:`, `bool:` or `str:`",
-                    )),
-                };
-            }
-            (Given::Value(value), None) => match value {
-                Value::Bool(_)
+    /// Returns the value of a key that has no type.
+    fn untyped(&self, old: Option<&Value>) -> Result<Value> {
+        if old.is_some() {
+            return Err(SETTING.broken("the list of the recipe has no items: give a type"));
+        }
+        match &self.given {
+            Given::Text(text) if Value::from_json(text, MAX_DEPTH).is_ok() => Err(SETTING.broken(
+                "the recipe does not write the key: give a type, such as `int:`, `float:`, `bool:` or `str:`",
+            )),
+            Given::Text(text) => match text.split_once(':') {
+                Some((name, rest)) if looks_like_type(name, rest) => {
+                    let name = name.escaped();
+                    let message = format!(
+                        "`{name}` is not a type of metadata; with `str:` before it, the value is a text"
+                    );
+                    Err(SETTING.broken(message))
+                }
+                _ => Ok(Value::Text(text.clone())),
+            },
+            Given::Value(
+                value @ (Value::Bool(_)
                 | Value::Integer(_)
                 | Value::Float(_)
                 | Value::Text(_)
-                | Value::Array(_) => return Ok(value.clone()),
-                other => {
-                    let found = other.to_json();
-                    return Err(
-                        SETTING.broken(format!("{} is no value of metadata", found.escaped()))
-                    );
-                }
-            },
-            (Given::Text(text), Some(kind)) => kind.read(text)?,
-            (Given::Value(value), Some(_)) => value.clone(),
-        };
-        let Some(kind) = kind else { return Ok(value) };
-        let value = kind.converted(value);
-        match kind.holds(&value) {
-            true => Ok(value),
-            false => {
-                let (found, old) = (value.to_json(), old.map(Value::to_json).unwrap_or_default());
-                let start: String = old.chars().take(40).collect();
-                Err(SETTING.broken(format!(
-                    "{} is of another type than the value of the recipe, {}",
-                    found.escaped(),
-                    start.escaped()
-                )))
+                | Value::Array(_)),
+            ) => Ok(single(value.clone())),
+            Given::Value(other) => {
+                let found = other.to_json();
+                Err(SETTING.broken(format!("{} is no value of metadata", found.escaped())))
             }
         }
     }
 }
 
+/// Returns `true` if a text before a colon is meant as a type: a short word, and not the start of an address.
+fn looks_like_type(name: &str, rest: &str) -> bool {
+    let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    let is_word = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    is_word && (1..=8).contains(&name.len()) && !rest.starts_with("//") && !rest.starts_with(' ')
+}
+
+/// Returns the type that GGUF gives a value of which nothing else is known: the first of a few types that can hold it.
+pub(super) fn usual(value: &Value) -> Option<Kind> {
+    let first = |items: &[&Value], integers: [&'static str; 4]| {
+        let integers = integers.map(|name| Item::Integer(Some(name)));
+        let all = [Item::Bool].into_iter().chain(integers);
+        let mut all = all.chain([Item::Float(Some("f32")), Item::Float(Some("f64")), Item::Text]);
+        all.find(|item| items.iter().all(|value| item.holds(value)))
+    };
+    match value {
+        Value::Array(items) if items.is_empty() => None,
+        Value::Array(items) => {
+            let items: Vec<&Value> = items.iter().collect();
+            first(&items, ["i32", "u32", "i64", "u64"]).map(Kind::Array)
+        }
+        one => first(&[one], ["u32", "i32", "u64", "i64"]).map(Kind::One),
+    }
+}
+
 /// A type of values in GGUF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     One(Item),
     Array(Item),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Item {
+pub(super) enum Item {
     Bool,
     /// The name of the type; without one, the usual type.
     Integer(Option<&'static str>),
@@ -273,7 +275,7 @@ enum Item {
 }
 
 impl Kind {
-    fn by_name(name: &str) -> Option<Kind> {
+    pub(super) fn by_name(name: &str) -> Option<Kind> {
         let list = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let of_name = |name: &str| {
             const INTEGERS: [&str; 8] = ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"];
@@ -293,7 +295,34 @@ impl Kind {
         }
     }
 
-    /// Returns the name of the type, if it is not the usual one.
+    /// Returns `true` if the other type is this one, or one of those that it stands for.
+    fn includes(self, other: Kind) -> bool {
+        let of_item = |own: Item, other: Item| match (own, other) {
+            (Item::Integer(None), Item::Integer(_)) | (Item::Float(None), Item::Float(_)) => true,
+            (own, other) => own == other,
+        };
+        match (self, other) {
+            (Kind::One(own), Kind::One(other)) | (Kind::Array(own), Kind::Array(other)) => {
+                of_item(own, other)
+            }
+            _ => false,
+        }
+    }
+
+    fn full_name(self) -> String {
+        let of_item = |item: Item| match item {
+            Item::Bool => "bool",
+            Item::Integer(name) => name.unwrap_or("int"),
+            Item::Float(name) => name.unwrap_or("float"),
+            Item::Text => "str",
+        };
+        match self {
+            Kind::One(item) => of_item(item).to_owned(),
+            Kind::Array(item) => format!("[{}]", of_item(item)),
+        }
+    }
+
+    /// Returns the name of the type, if it does not follow from the kind of value.
     fn name(self) -> Option<String> {
         let (item, is_list) = match self {
             Kind::One(item) => (item, false),
@@ -361,6 +390,10 @@ impl Item {
     fn holds(self, value: &Value) -> bool {
         match (self, value) {
             (Item::Bool, Value::Bool(_)) | (Item::Text, Value::Text(_)) => true,
+            #[allow(clippy::cast_possible_truncation)] // It is compared with what was rounded.
+            (Item::Float(Some("f32")), Value::Float(x)) => {
+                x.is_nan() || f64::from(*x as f32).to_bits() == x.to_bits()
+            }
             (Item::Float(_), Value::Float(_)) => true,
             (Item::Integer(name), Value::Integer(n)) => {
                 let (least, most) = match name {
@@ -381,11 +414,11 @@ impl Item {
     }
 }
 
-/// Returns the name of the type that a key has, if it is not the usual one.
-fn kind_of(attributes: &Attributes, key: &str) -> Option<String> {
+/// Returns the type that a key has, if it is not the usual one.
+fn kind_of(attributes: &Attributes, key: &str) -> Option<Kind> {
     let Some(Value::Map(pairs)) = attributes.get(TYPES) else { return None };
     let (_, name) = pairs.iter().find(|(own, _)| own.as_text() == Some(key))?;
-    name.as_text().map(ToOwned::to_owned)
+    name.as_text().and_then(Kind::by_name)
 }
 
 fn set_kind(attributes: &mut Attributes, key: &str, kind: Option<String>) {

@@ -15,7 +15,7 @@ use holdall_io::File;
 use holdall_io::error::SHARDS_TARGET;
 use holdall_io::items::{self, Sharing};
 use holdall_io::sink::{FileSink, StreamSink};
-use holdall_models::recipe::{AdapterInput, Input, SourceTensor, set_keys};
+use holdall_models::recipe::{AdapterInput, Input, SourceTensor, check_adapter_alpha, set_keys};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -126,6 +126,7 @@ fn prepare(adapter: &Adapter<'_>, path: &Path, options: &ModelConvert) -> Result
     let plan = recipe.plan_adapter(&input).map_err(|e| e.in_source(folder.display()))?;
     let mut attributes = plan.metadata.clone();
     let set_keys = set_keys(&options.settings, &mut attributes, true)?;
+    check_adapter_alpha(&attributes)?;
     let (write, encoder) = writing(options, attributes, path)?;
     let mut report = ModelConvertReport {
         recipe: recipe.name().to_owned(),
@@ -177,6 +178,8 @@ pub fn restore_adapter(
             Some(text) => parsed(text, file.limits())?,
             None => config_of(file, &options.recipe, None).map_err(in_file)?,
         };
+        let recipe = &options.recipe;
+        recipe.check_architecture(&config, file.attributes()).map_err(in_file)?;
         let input = Input {
             config: &config,
             files: &[],
@@ -185,14 +188,14 @@ pub fn restore_adapter(
             name: "",
             tokens: None,
         };
-        let back = options.recipe.plan_adapter_back(&input, file.attributes()).map_err(in_file)?;
+        let back = recipe.plan_adapter_back(&input, file.attributes()).map_err(in_file)?;
         let mut expected = Expected::new();
         expected.replace_attributes();
         for tensor in file.tensors() {
             expected.tensor(tensor.name()).left_out = true;
         }
         let report = ModelConvertReport {
-            recipe: options.recipe.name().to_owned(),
+            recipe: recipe.name().to_owned(),
             outtype: back.plan.outtype,
             convert: ConvertReport::empty(file),
             set_keys: Vec::new(),

@@ -52,7 +52,8 @@ impl ModelRestore {
 /// folder appears when it is complete.
 ///
 /// # Errors
-/// Returns `recipe/no-inverse` if the recipe cannot be followed backwards; `recipe/left-over` if it does not write a tensor of
+/// Returns `recipe/architecture` if the recipe writes files of another architecture; `recipe/no-inverse` if it cannot be
+/// followed backwards; `recipe/left-over` if it does not write a tensor of
 /// the file; Io.
 pub fn restore_model(
     file: &File,
@@ -157,6 +158,21 @@ fn prepare(file: &File, options: &ModelRestore) -> Result<Prepared> {
             (config.to_json(), config)
         }
     };
+    recipe.check_architecture(&config, file.attributes()).map_err(in_file)?;
+    let text = match without_quantization(&config) {
+        None => text,
+        Some((config, keys)) => {
+            for key in keys {
+                let key = key.escaped();
+                left_behind.push(format!("`{key}` of the configuration: no tensor is quantized"));
+            }
+            if holdall_io::without_infinities(&text) != text {
+                let message = "NaN and infinities of the configuration: they are null";
+                left_behind.push(message.to_owned());
+            }
+            config.to_json()
+        }
+    };
     let mut texts = vec![("config.json".to_owned(), text.into_bytes())];
     if let Some(tokenizer) = &tokenizer {
         left_behind.extend(tokenizer.lost.iter().cloned());
@@ -232,6 +248,34 @@ pub(super) fn config_of(
         }
     }
     Ok(Value::Map(pairs))
+}
+
+/// Keys of a configuration that say how its tensors are quantized.
+const QUANTIZATION: [&str; 2] = ["quantization_config", "compression_config"];
+
+/// Returns a configuration without what it says of quantized tensors, also in the configurations of its parts, and the
+/// keys that are gone. Returns `None` if it says nothing.
+fn without_quantization(config: &Value) -> Option<(Value, Vec<String>)> {
+    fn cut(value: &Value, prefix: &str, gone: &mut Vec<String>) -> Value {
+        let Value::Map(pairs) = value else { return value.clone() };
+        let mut out = Vec::with_capacity(pairs.len());
+        for (key, value) in pairs {
+            let name = key.as_text().unwrap_or_default();
+            if QUANTIZATION.contains(&name) && *value != Value::Null {
+                gone.push(format!("{prefix}{name}"));
+                continue;
+            }
+            let value = match prefix.is_empty() && name.ends_with("_config") {
+                true => cut(value, &format!("{name}."), gone),
+                false => value.clone(),
+            };
+            out.push((key.clone(), value));
+        }
+        Value::Map(out)
+    }
+    let mut gone = Vec::new();
+    let cut = cut(config, "", &mut gone);
+    (!gone.is_empty()).then_some((cut, gone))
 }
 
 pub(super) fn parsed(text: &str, limits: &Limits) -> Result<Value> {
