@@ -280,7 +280,7 @@ fn ties_that_a_delta_does_not_have_are_named() {
 /// A model of up to four tensors with one of a few values, types and shapes, so that two models often have some in common.
 fn small_model(random: &mut Random, path: &Path) -> File {
     let mut options = WriteOptions::new().with_overwrite(true);
-    if random.next() % 3 == 0 {
+    if random.next().is_multiple_of(3) {
         let licence = ["MIT", "Apache-2.0"][(random.next() % 2) as usize];
         let mut attributes = Attributes::new();
         attributes.set("licence", Value::Text(licence.into()));
@@ -288,13 +288,13 @@ fn small_model(random: &mut Random, path: &Path) -> File {
     }
     let mut writer = Writer::create(path, &options).unwrap();
     for name in ["a", "b", "c", "d"] {
-        if random.next() % 4 == 0 {
+        if random.next().is_multiple_of(4) {
             continue;
         }
-        let shape = [vec![4, 25], vec![100]][usize::from(random.next() % 8 == 0)].clone();
-        let dtype = [DType::F32, DType::U32][usize::from(random.next() % 8 == 0)];
+        let shape = [vec![4, 25], vec![100]][usize::from(random.next().is_multiple_of(8))].clone();
+        let dtype = [DType::F32, DType::U32][usize::from(random.next().is_multiple_of(8))];
         let mut spec = TensorSpec::dense(name, dtype, shape);
-        if random.next() % 8 == 0 {
+        if random.next().is_multiple_of(8) {
             spec.attributes.set("note", Value::Text("kept".into()));
         }
         let mut elements = [0u32; 100];
