@@ -101,7 +101,7 @@ fn described_weights_are_known() {
     // A comparison of values sees no difference.
     holdall(["diff", &case("fp8-block"), &zt, "--dequantize"]).ends_with(0);
     // Nothing could be described, which is said.
-    let said =
+    let ran =
         holdall(["convert", &case("err-missing-scale"), &path("e.zt"), "--described"]).ends_with(0);
     assert!(ran.err.contains("stayed as stored"), "{ran:?}");
     holdall(["convert", &path("e.zt"), &path("e.npz"), "--dense"]).ends_with(1);
