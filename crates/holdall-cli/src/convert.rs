@@ -573,7 +573,7 @@ fn saved(report: &ConvertReport) -> String {
     )
 }
 
-/// Says which quantized weights `--described` could not describe, or that there are none.
+/// Says which quantized weights `--described` could not describe, or that the model has no such weights.
 fn not_described(session: &Session, file: &File) -> Result<(), Failure> {
     let all = file.quantized_weights()?;
     let faulty = all.iter().filter(|weight| weight.fault().is_some()).count() as u64;

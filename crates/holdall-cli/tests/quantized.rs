@@ -101,12 +101,12 @@ fn described_weights_are_known() {
     // A comparison of values sees no difference.
     holdall(["diff", &case("fp8-block"), &zt, "--dequantize"]).ends_with(0);
     // Nothing could be described, which is said.
-    let said =
+    let ran =
         holdall(["convert", &case("err-missing-scale"), &path("e.zt"), "--described"]).ends_with(0);
-    assert!(said.err.contains("stayed as stored"), "{said:?}");
+    assert!(ran.err.contains("stayed as stored"), "{ran:?}");
     holdall(["convert", &path("e.zt"), &path("e.npz"), "--dense"]).ends_with(1);
     let plain = path("plain.safetensors");
     holdall(["convert", &zt, &plain, "--dense"]).ends_with(0);
-    let said = holdall(["convert", &plain, &path("p.zt"), "--described"]).ends_with(0);
-    assert!(said.err.contains("had no effect"), "{said:?}");
+    let ran = holdall(["convert", &plain, &path("p.zt"), "--described"]).ends_with(0);
+    assert!(ran.err.contains("had no effect"), "{ran:?}");
 }

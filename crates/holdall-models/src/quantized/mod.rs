@@ -126,8 +126,8 @@ impl QuantizedWeight {
         self.decoding.as_ref().err()
     }
 
-    /// Returns the weight with other names: `name`, and those that `rename` returns for its tensors. A name stays where there is
-    /// none.
+    /// Returns the weight with other names: `name`, and those that `rename` returns for its tensors. Names without a new one
+    /// stay.
     pub fn renamed(
         mut self,
         name: Option<String>,
