@@ -45,6 +45,7 @@ pub mod hdf5;
 mod header;
 #[cfg(any(
     feature = "safetensors",
+    feature = "metatensor",
     feature = "gguf",
     feature = "hdf5",
     feature = "numpy",

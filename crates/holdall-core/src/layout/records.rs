@@ -1,6 +1,6 @@
 //! Datasets of records, and blobs: checks of the schema and the components that need no record.
 //!
-//! The caller compiles the schema from the text of [`kind`], and passes the lengths of components, because some are
+//! The caller compiles the schema from the text of [`schema_text`], and passes the lengths of components, because some are
 //! only known after decoding.
 
 use crate::error::Result;
@@ -70,7 +70,7 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Describes the records of a tensor, with the schema of its [`kind`].
+    /// Describes the records of a tensor, with the schema of its [`schema_text`].
     ///
     /// # Errors
     /// Returns [`KIND`] if the schema is not that of a record, [`SIZE`] if the shape is invalid, and errors about the
@@ -140,7 +140,7 @@ pub struct BlobLayout {
 }
 
 impl BlobLayout {
-    /// Describes the runs of a tensor, with the schema of its [`kind`].
+    /// Describes the runs of a tensor, with the schema of its [`schema_text`].
     ///
     /// # Errors
     /// Returns [`KIND`] if the schema is not that of a blob, and [`SIZE`] if the shape or the type of the entries is

@@ -295,7 +295,7 @@ impl Kind {
         }
     }
 
-    /// Returns `true` if the other type is this one, or one of those that it stands for.
+    /// Returns `true` if the other type is this one, or one of those that it accepts.
     fn includes(self, other: Kind) -> bool {
         let of_item = |own: Item, other: Item| match (own, other) {
             (Item::Integer(None), Item::Integer(_)) | (Item::Float(None), Item::Float(_)) => true,

@@ -25,10 +25,10 @@ pub(super) fn check(outputs: &[Output], metadata: &Attributes, config: &Value) -
     };
     let sizes = Sizes { architecture, metadata, config };
     let last = outputs.iter().filter_map(|output| layer(&output.name)).max();
-    if let (Some(last), Some(stated)) = (last, sizes.of("block_count", None)) {
+    if let (Some(last), Some(stated)) = (last, sizes.stated("block_count", None)) {
         let found = last.saturating_add(1);
         // Layers that predict further tokens count too, and need not be there.
-        let further = sizes.of("nextn_predict_layers", None).unwrap_or(0);
+        let further = sizes.stated("nextn_predict_layers", None).unwrap_or(0);
         if found > stated || found < stated.saturating_sub(further) {
             let key = sizes.key("block_count");
             let message = format!(
@@ -53,7 +53,7 @@ impl Sizes<'_> {
     }
 
     /// Returns a size, for one layer if there is a list of them.
-    fn of(&self, name: &str, layer: Option<u64>) -> Option<u64> {
+    fn stated(&self, name: &str, layer: Option<u64>) -> Option<u64> {
         let value = match self.metadata.get(&self.key(name))? {
             Value::Array(all) => all.get(usize::try_from(layer?).ok()?)?,
             one => one,
@@ -67,12 +67,12 @@ impl Sizes<'_> {
         if ["attention.kv_lora_rank", "attention.key_length_swa"].iter().any(is_other) {
             return None;
         }
-        let heads = heads.iter().find_map(|name| self.of(name, layer))?;
-        let size = match self.of(size, layer) {
+        let heads = heads.iter().find_map(|name| self.stated(name, layer))?;
+        let size = match self.stated(size, layer) {
             Some(size) => size,
             None => {
-                let all = self.of("attention.head_count", layer)?;
-                self.of("embedding_length", None)?.checked_div(all)?
+                let all = self.stated("attention.head_count", layer)?;
+                self.stated("embedding_length", None)?.checked_div(all)?
             }
         };
         heads.checked_mul(size)
@@ -92,7 +92,7 @@ impl Sizes<'_> {
             None => output.name.as_str(),
             Some(_) => output.name.splitn(3, '.').nth(2).unwrap_or_default(),
         };
-        let of = |name: &str| (self.key(name), self.of(name, layer));
+        let keyed = |name: &str| (self.key(name), self.stated(name, layer));
         let heads = "attention.head_count";
         let kv_heads = ["attention.head_count_kv", heads];
         let of_heads = |names: &[&str], size: &str| {
@@ -102,17 +102,17 @@ impl Sizes<'_> {
         let (key_length, value_length) = ("attention.key_length", "attention.value_length");
         let compared = match (part, shape.len()) {
             ("token_embd.weight", 2) => {
-                vec![(first, of("vocab_size")), (last, of("embedding_length"))]
+                vec![(first, keyed("vocab_size")), (last, keyed("embedding_length"))]
             }
-            ("output_norm.weight", 1) => vec![(last, of("embedding_length"))],
+            ("output_norm.weight", 1) => vec![(last, keyed("embedding_length"))],
             ("ffn_down.weight", 2) => {
-                let (key, stated) = of("feed_forward_length");
+                let (key, stated) = keyed("feed_forward_length");
                 // Some recipes write a multiple of the width, whatever the configuration says.
                 let stated = stated.filter(|_| !self.is_length_of_config(last));
-                vec![(first, of("embedding_length")), (last, (key, stated))]
+                vec![(first, keyed("embedding_length")), (last, (key, stated))]
             }
             ("ffn_down_exps.weight", 3) => {
-                vec![(first, of("expert_count")), (last, of("expert_feed_forward_length"))]
+                vec![(first, keyed("expert_count")), (last, keyed("expert_feed_forward_length"))]
             }
             ("attn_q.weight", 2) => {
                 let (key, rows) = of_heads(&[heads], key_length);
