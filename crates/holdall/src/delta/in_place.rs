@@ -37,7 +37,7 @@ pub struct InPlaceOptions {
 /// All that [`apply`](super::apply()) checks is checked before anything is written. Changed tensors come after the others in the file.
 ///
 /// # Errors
-/// Returns [`NOT_IN_PLACE`] with the reason if this cannot be done with this file; the errors of [`apply`](super::apply()). After
+/// Returns `delta/not-in-place` with the reason if this cannot be done with this file; the errors of [`apply`](super::apply()). After
 /// any error the file is the base.
 pub fn apply_in_place(
     path: impl AsRef<Path>,
