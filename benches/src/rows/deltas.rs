@@ -1,7 +1,7 @@
 //! Deltas between models.
 
 use super::Target::{SizeAtMost, SpeedAtLeast};
-use super::{Cache, Comparison, Contestant, Goal, ours, peer};
+use super::{Cache, Comparison, Goal, ours, peer};
 use crate::files::Workload::{self, *};
 use crate::floor::on_one_core;
 use crate::ours;
@@ -11,92 +11,53 @@ use crate::worker::Context;
 use anyhow::Result;
 use std::path::Path;
 
-pub const COMPARISONS: &[Comparison] = &[
-    Comparison {
-        name: "delta-make-step",
-        cache: Cache::Warm,
-        rate: true,
-        what: "Make the delta of a step of reinforcement learning, with less than 1 % of the elements changed, on one core: Llama shapes, bf16, warm. The peers' layouts are written from their description.",
-        files: &[LlamaSafetensors, LlamaStep, LlamaStepDelta, LlamaStepXor, LlamaStepGaps],
-        contestants: MAKE_STEP,
-        goals: &[
-            Goal { ours: "holdall", target: SpeedAtLeast(1.2, &["slime, xor"]), note: "" },
-            Goal {
-                ours: "holdall",
-                target: SizeAtMost(0.55, LlamaStepDelta, LlamaStepXor, 0),
-                note: "",
+macro_rules! rows {
+    ($($id:literal, $change:literal, $target:ident, $delta:ident, $xor:ident, $gaps:ident, $size:literal, $speed:literal;)*) => {
+        pub const COMPARISONS: &[Comparison] = &[$(
+            Comparison {
+                name: concat!("delta-make-", $id),
+                cache: Cache::Warm,
+                rate: true,
+                what: concat!("Make the delta of ", $change, ", on one core: Llama shapes, bf16, warm. The peers' layouts are written from their description."),
+                files: &[LlamaSafetensors, $target, $delta, $xor, $gaps],
+                contestants: &[
+                    ours("holdall", |c| make(c, $target, ours::deltas::write_delta)),
+                    peer("slime, xor", |c| make(c, $target, updates::make_xor)),
+                    peer("TRL, gaps", |c| make(c, $target, updates::make_gaps)),
+                ],
+                goals: &[
+                    Goal { ours: "holdall", target: SpeedAtLeast(1.2, &["slime, xor"]), note: "" },
+                    Goal { ours: "holdall", target: SizeAtMost($size, $delta, $xor, 0), note: "" },
+                ],
             },
-        ],
-    },
-    Comparison {
-        name: "delta-make-tuned",
-        cache: Cache::Warm,
-        rate: true,
-        what: "The same for a fine-tune, with a quarter of the elements changed.",
-        files: &[LlamaSafetensors, LlamaTuned, LlamaTunedDelta, LlamaTunedXor, LlamaTunedGaps],
-        contestants: MAKE_TUNED,
-        goals: &[
-            Goal { ours: "holdall", target: SpeedAtLeast(1.2, &["slime, xor"]), note: "" },
-            Goal {
-                ours: "holdall",
-                target: SizeAtMost(0.75, LlamaTunedDelta, LlamaTunedXor, 0),
-                note: "",
+            Comparison {
+                name: concat!("delta-apply-", $id),
+                cache: Cache::Warm,
+                rate: true,
+                what: concat!("Apply the delta of ", $change, ", on one core: a new file, with the base and the result checked. The peers change a copy of the base in place; slime checks the result, TRL nothing."),
+                files: &[LlamaSafetensors, $target, $delta, $xor, $gaps],
+                contestants: &[
+                    ours("holdall", |c| apply_ours(c, $delta)),
+                    peer("slime, xor, with the copy", |c| apply(c, $xor, updates::apply_xor, true)),
+                    peer("slime, xor, in place", |c| apply(c, $xor, updates::apply_xor, false)),
+                    peer("TRL, gaps, in place", |c| apply(c, $gaps, updates::apply_gaps, false)),
+                ],
+                goals: &[Goal {
+                    ours: "holdall",
+                    target: SpeedAtLeast($speed, &["slime, xor, with the copy"]),
+                    note: "",
+                }],
             },
-        ],
-    },
-    Comparison {
-        name: "delta-apply-step",
-        cache: Cache::Warm,
-        rate: true,
-        what: "Apply the delta of a step on one core: a new file, with the base and the result checked. The peers change a copy of the base in place; slime checks the result, TRL nothing.",
-        files: &[LlamaSafetensors, LlamaStep, LlamaStepDelta, LlamaStepXor, LlamaStepGaps],
-        contestants: APPLY_STEP,
-        goals: &[Goal {
-            ours: "holdall",
-            target: SpeedAtLeast(1.0, &["slime, xor, with the copy"]),
-            note: "",
-        }],
-    },
-    Comparison {
-        name: "delta-apply-tuned",
-        cache: Cache::Warm,
-        rate: true,
-        what: "The same for a fine-tune.",
-        files: &[LlamaSafetensors, LlamaTuned, LlamaTunedDelta, LlamaTunedXor, LlamaTunedGaps],
-        contestants: APPLY_TUNED,
-        goals: &[Goal {
-            ours: "holdall",
-            target: SpeedAtLeast(0.6, &["slime, xor, with the copy"]),
-            note: "",
-        }],
-    },
-];
+        )*];
+    };
+}
 
-const MAKE_STEP: &[Contestant] = &[
-    ours("holdall", |c| make(c, LlamaStep, ours::deltas::write_delta)),
-    peer("slime, xor", |c| make(c, LlamaStep, updates::make_xor)),
-    peer("TRL, gaps", |c| make(c, LlamaStep, updates::make_gaps)),
-];
-
-const MAKE_TUNED: &[Contestant] = &[
-    ours("holdall", |c| make(c, LlamaTuned, ours::deltas::write_delta)),
-    peer("slime, xor", |c| make(c, LlamaTuned, updates::make_xor)),
-    peer("TRL, gaps", |c| make(c, LlamaTuned, updates::make_gaps)),
-];
-
-const APPLY_STEP: &[Contestant] = &[
-    ours("holdall", |c| apply_ours(c, LlamaStepDelta)),
-    peer("slime, xor, with the copy", |c| apply(c, LlamaStepXor, updates::apply_xor, true)),
-    peer("slime, xor, in place", |c| apply(c, LlamaStepXor, updates::apply_xor, false)),
-    peer("TRL, gaps, in place", |c| apply(c, LlamaStepGaps, updates::apply_gaps, false)),
-];
-
-const APPLY_TUNED: &[Contestant] = &[
-    ours("holdall", |c| apply_ours(c, LlamaTunedDelta)),
-    peer("slime, xor, with the copy", |c| apply(c, LlamaTunedXor, updates::apply_xor, true)),
-    peer("slime, xor, in place", |c| apply(c, LlamaTunedXor, updates::apply_xor, false)),
-    peer("TRL, gaps, in place", |c| apply(c, LlamaTunedGaps, updates::apply_gaps, false)),
-];
+rows! {
+    "step", "a step of reinforcement learning, with less than 1 % of the elements changed",
+        LlamaStep, LlamaStepDelta, LlamaStepXor, LlamaStepGaps, 0.55, 1.0;
+    "tuned", "a fine-tune, with a quarter of the elements changed",
+        LlamaTuned, LlamaTunedDelta, LlamaTunedXor, LlamaTunedGaps, 0.75, 0.6;
+}
 
 fn make(
     c: &Context,

@@ -5,8 +5,8 @@ use holdall::diff::{SampleDiff, SampleOptions, SampleVerdict, sample};
 use holdall::{ByteSource, Bytes, DType, File, OpenOptions, ReadHints, Role};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// What a model is, in terms of the generated one with the same seed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -491,6 +491,7 @@ mod served {
     use holdall::http::{Hosts, Policy, Schemes};
     use holdall::serve::http::{HttpOptions, HttpServer};
     use holdall::serve::{Entry, FileCatalog, FileId, ServedFile, Service};
+    use std::sync::Mutex;
 
     struct Catalog([Arc<Generated>; 2]);
 

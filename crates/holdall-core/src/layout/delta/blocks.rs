@@ -1,10 +1,9 @@
 //! Blocks of a delta, each read without the others.
 
-use super::view::{DeltaFacts, Positions, largest, wrong_length};
-use super::{
-    BLOCK, CHANGED, DeltaType, DeltaView, GAP, GAPS, LENGTH, MASK, PLANES, SPARE, STARTS, VALUE,
-    role,
+use super::view::{
+    DeltaFacts, Positions, check_planes, check_spare_bits, read_starts, wrong_length,
 };
+use super::{BLOCK, CHANGED, DeltaType, DeltaView, GAP, GAPS, LENGTH, MASK, PLANES, STARTS, role};
 use crate::error::Result;
 use crate::layout::ROWS;
 use crate::model::{Role, TensorInfo};
@@ -16,7 +15,6 @@ use std::ops::Range;
 pub struct DeltaBlocks {
     element_type: DeltaType,
     count: u64,
-    changed: u64,
     base: String,
     target: String,
     is_mask: bool,
@@ -39,20 +37,7 @@ impl DeltaBlocks {
         });
         let gaps = gaps.transpose()?;
         let bytes = get(&role(STARTS))?;
-        let numbers = if gaps.is_some() { 2u64 } else { 1 };
-        let expected = count.div_ceil(BLOCK).saturating_mul(numbers).saturating_mul(8);
-        if bytes.len() as u64 != expected {
-            return Err(wrong_length(STARTS, expected, bytes.len()));
-        }
-        let (words, _) = bytes.as_chunks::<8>();
-        let number = |word: &[u8; 8]| u64::from_le_bytes(*word);
-        let mut starts: Vec<(u64, u64)> = match gaps {
-            None => words.iter().map(|before| (0, number(before))).collect(),
-            Some(_) => {
-                let (pairs, _) = words.as_chunks::<2>();
-                pairs.iter().map(|[offset, before]| (number(offset), number(before))).collect()
-            }
-        };
+        let mut starts = read_starts(&bytes, gaps.is_some(), count)?;
         if starts.first().is_some_and(|(offset, _)| *offset != 0) {
             return Err(GAP.broken("the gaps of the first block do not start at 0"));
         }
@@ -74,22 +59,7 @@ impl DeltaBlocks {
             }
         }
         let is_mask = gaps.is_none();
-        Ok(DeltaBlocks { element_type, count, changed, base, target, is_mask, starts })
-    }
-
-    /// Returns the type of the elements.
-    pub fn element_type(&self) -> &DeltaType {
-        &self.element_type
-    }
-
-    /// Returns the number of elements of the tensor.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Returns the number of elements that differ.
-    pub fn changed(&self) -> u64 {
-        self.changed
+        Ok(DeltaBlocks { element_type, count, base, target, is_mask, starts })
     }
 
     /// Returns the digest of the target's elements, as text.
@@ -119,10 +89,7 @@ impl DeltaBlocks {
                 // A block begins at a byte.
                 let start = first / 8;
                 let mask = get(&role(MASK), start..start.saturating_add(count.div_ceil(8)))?;
-                let used = u32::try_from(count % 8).unwrap_or_default();
-                if used > 0 && mask.last().is_some_and(|byte| byte.wrapping_shr(used) != 0) {
-                    return Err(SPARE.broken("bits of `mask` after the last element are set"));
-                }
+                check_spare_bits(&mask, count)?;
                 Positions::Mask(mask)
             }
             false if offset == end => Positions::Gaps(Bytes::new()),
@@ -137,9 +104,7 @@ impl DeltaBlocks {
         if let Some(plane) = planes.iter().find(|plane| plane.len() as u64 != changed) {
             return Err(wrong_length("d", changed, plane.len()));
         }
-        if largest(&planes) {
-            return Err(VALUE.broken("a changed element has all bits set in its planes"));
-        }
+        check_planes(&planes)?;
         let view = DeltaView {
             element_type: self.element_type.clone(),
             count,

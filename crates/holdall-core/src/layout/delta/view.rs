@@ -50,15 +50,21 @@ impl DeltaView {
             }
             planes.push(plane);
         }
-        if largest(&planes) {
-            return Err(VALUE.broken("a changed element has all bits set in its planes"));
-        }
+        check_planes(&planes)?;
         let starts = get(&role(STARTS))?;
         let positions = match info.component(&role(MASK)) {
             Some(_) => Positions::Mask(get(&role(MASK))?),
             None => Positions::Gaps(get(&role(GAPS))?),
         };
-        let starts = read_starts(&starts, &positions, count)?;
+        let starts = read_starts(&starts, matches!(positions, Positions::Gaps(_)), count)?;
+        if let Positions::Mask(mask) = &positions {
+            if mask.len() as u64 != count.div_ceil(8) {
+                return Err(wrong_length(MASK, count.div_ceil(8), mask.len()));
+            }
+            check_spare_bits(mask, count)?;
+        }
+        let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let starts = starts.into_iter().map(|(offset, n)| (index(offset), index(n))).collect();
         let view =
             DeltaView { element_type, count, changed, base, target, positions, planes, starts };
         view.check_positions()?;
@@ -253,7 +259,7 @@ impl DeltaView {
     }
 }
 
-/// What the attributes of a delta say, whose components belong together.
+/// The attributes of a delta, whose components were checked against them.
 pub(super) struct DeltaFacts {
     pub(super) element_type: DeltaType,
     pub(super) count: u64,
@@ -305,8 +311,7 @@ impl DeltaFacts {
             let message = format!("{found} gaps lead past the {} elements", self.count);
             return Err(GAP.broken(message));
         }
-        let numbers = if stated(GAPS).is_some() { 2u64 } else { 1 };
-        let expected = self.count.div_ceil(BLOCK).saturating_mul(numbers).saturating_mul(8);
+        let expected = starts_len(self.count, stated(GAPS).is_some());
         match stated(STARTS).filter(|len| *len != expected) {
             Some(found) => Err(wrong_length(STARTS, expected, shown(found))),
             None => Ok(()),
@@ -375,38 +380,46 @@ fn check_components(info: &TensorInfo, element_type: &DeltaType) -> Result<()> {
     Ok(())
 }
 
-/// Returns `true` if an element has all bits set in its planes.
-pub(super) fn largest(planes: &[Bytes]) -> bool {
-    let Some((first, others)) = planes.split_first() else { return false };
-    first.iter().enumerate().any(|(at, byte)| {
+/// Checks that no element has all bits set in its planes, which would be the distance of equal elements.
+pub(super) fn check_planes(planes: &[Bytes]) -> Result<()> {
+    let Some((first, others)) = planes.split_first() else { return Ok(()) };
+    let is_largest = |(at, byte): (usize, &u8)| {
         *byte == u8::MAX && others.iter().all(|plane| plane.get(at) == Some(&u8::MAX))
-    })
+    };
+    match first.iter().enumerate().any(is_largest) {
+        true => Err(VALUE.broken("a changed element has all bits set in its planes")),
+        false => Ok(()),
+    }
 }
 
-fn read_starts(starts: &[u8], positions: &Positions, count: u64) -> Result<Vec<(usize, usize)>> {
-    let numbers = if matches!(positions, Positions::Gaps(_)) { 2u64 } else { 1 };
-    let expected = count.div_ceil(BLOCK).saturating_mul(numbers).saturating_mul(8);
+/// Reads `starts`: for each block the offset in `gaps`, which is 0 with a mask, and the number of changed elements before it.
+pub(super) fn read_starts(starts: &[u8], has_gaps: bool, count: u64) -> Result<Vec<(u64, u64)>> {
+    let expected = starts_len(count, has_gaps);
     if starts.len() as u64 != expected {
         return Err(wrong_length(STARTS, expected, starts.len()));
     }
-    if let Positions::Mask(mask) = positions {
-        if mask.len() as u64 != count.div_ceil(8) {
-            return Err(wrong_length(MASK, count.div_ceil(8), mask.len()));
-        }
-        let used = (count % 8) as u32;
-        if used > 0 && mask.last().is_some_and(|byte| byte.wrapping_shr(used) != 0) {
-            return Err(SPARE.broken("bits of `mask` after the last element are set"));
-        }
-    }
     let (words, _) = starts.as_chunks::<8>();
-    let number = |word: &[u8; 8]| usize::try_from(u64::from_le_bytes(*word)).unwrap_or(usize::MAX);
-    Ok(match positions {
-        Positions::Mask(_) => words.iter().map(|before| (0, number(before))).collect(),
-        Positions::Gaps(_) => {
-            let (pairs, _) = words.as_chunks::<2>();
-            pairs.iter().map(|[offset, before]| (number(offset), number(before))).collect()
-        }
-    })
+    let number = |word: &[u8; 8]| u64::from_le_bytes(*word);
+    if !has_gaps {
+        return Ok(words.iter().map(|before| (0, number(before))).collect());
+    }
+    let (pairs, _) = words.as_chunks::<2>();
+    Ok(pairs.iter().map(|[offset, before]| (number(offset), number(before))).collect())
+}
+
+/// Returns the bytes of `starts`.
+fn starts_len(count: u64, has_gaps: bool) -> u64 {
+    let numbers = if has_gaps { 2u64 } else { 1 };
+    count.div_ceil(BLOCK).saturating_mul(numbers).saturating_mul(8)
+}
+
+/// Checks that the bits of `mask` after the last of `count` elements are 0.
+pub(super) fn check_spare_bits(mask: &[u8], count: u64) -> Result<()> {
+    let used = (count % 8) as u32;
+    match used > 0 && mask.last().is_some_and(|byte| byte.wrapping_shr(used) != 0) {
+        true => Err(SPARE.broken("bits of `mask` after the last element are set")),
+        false => Ok(()),
+    }
 }
 
 pub(super) fn wrong_length(name: &str, expected: u64, found: usize) -> crate::Error {
